@@ -76,7 +76,7 @@ final class Notes: HibernatingApp, Sendable {
     let mail = try await host.launch(Manifest(identifier: "org.example.mail")) { _ in Mail() }
     // docs: what an app does
     let reminder = LocalNotification(fireDate: .instant(2_000_000_000), body: "Write to Ada")
-    try await mail.post(AppEvent.schedule(reminder))
+    try await mail.post(AppAction.schedule(reminder))
     if try await mail.request(Hardware.camera) { try await mail.post(.release(.camera)) }
     // end
   }

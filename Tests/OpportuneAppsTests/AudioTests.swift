@@ -128,7 +128,7 @@ import Testing
   @Test func playingNothingCannotBePaused() throws {
     var rig = try Rig()
     try rig.does(.launch)
-    for event in [AppEvent.audioPaused, .audioResumed, .audioEnded] {
+    for event in [AppAction.audioPaused, .audioResumed, .audioEnded] {
       #expect(throws: AppsError(.noAudio(rig.app))) { try rig.does(event) }
     }
   }

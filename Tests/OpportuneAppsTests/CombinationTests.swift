@@ -8,15 +8,16 @@ import Testing
     ("switching", { $0.switching = $1 ? .all : .off }), ("tasks", { $0.tasks.isOn = $1 }),
     ("audio", { $0.audio.isOn = $1 }), ("messages", { $0.messages.isOn = $1 }),
     ("network keep-alive", { $0.network.isOn = $1 }), ("fetch", { $0.fetch.isOn = $1 }),
-    ("power", { $0.power.fullOnMains = $1 }), ("cpu", { $0.restrictions.cpu = $1 }),
-    ("storage", { $0.restrictions.storage = $1 }), ("network", { $0.restrictions.network = $1 }),
-    ("graphics", { $0.restrictions.graphics = $1 }), ("hardware", { $0.restrictions.hardware = $1 }),
-    ("locks", { $0.restrictions.locks = $1 }),
+    ("power", { $0.power.fullOnMains = $1 }), ("cpu", { $0.restrictions.set(.cpu, $1) }),
+    ("storage", { $0.restrictions.set(.storage, $1) }), ("network", { $0.restrictions.set(.network, $1) }),
+    ("graphics", { $0.restrictions.set(.graphics, $1) }),
+    ("hardware", { $0.restrictions.set(.hardware, $1) }),
+    ("locks", { $0.restrictions.set(.locks, $1) }),
   ]
 
   /// What each does, seen from outside, with all others as they are.
   private func effects(_ policy: AppsPolicy) throws -> [Bool] {
-    func rig(_ modes: Set<Manifest.Mode> = [], _ prepare: [AppEvent] = [], wait: Double = 6) throws -> Rig {
+    func rig(_ modes: Set<Manifest.Mode> = [], _ prepare: [AppAction] = [], wait: Double = 6) throws -> Rig {
       var rig = try Rig([manifest("app", modes)]) { $0 = policy }
       try rig.does(.launch)
       for event in prepare { try rig.does(event) }
@@ -74,7 +75,7 @@ import Testing
           if policy.switching == .off {
             for index in [2, 4, 12] { got[index] = expected[index] }
           }
-          if !policy.restrictions.storage { got[6] = expected[6] }
+          if !policy.restrictions.resources.contains(.storage) { got[6] = expected[6] }
           let names = Self.switches.indices.filter { got[$0] != expected[$0] }.map { Self.switches[$0].0 }
           #expect(names.isEmpty, "\(Self.switches[first].0) × \(Self.switches[second].0), \(bits)")
         }
@@ -96,14 +97,14 @@ import Testing
 
   // R-SYS-04
   @Test func stepsMayComeInAnyOrder() throws {
-    let steps: [AppEvent] = [
+    let steps: [AppAction] = [
       .unlock(.addressBook), .release(.camera), .audioEnded, .compliance(.saves), .compliance(.timerStops),
     ]
     for order in orders(steps) {
       var rig = try Rig([manifest("app", [.audio])])
       try rig.does(.launch)
       for event in [
-        AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .compliance(.timerStarts),
+        AppAction.lock(.addressBook), .request(.camera), .audioBegan(.play), .compliance(.timerStarts),
       ] {
         try rig.does(event)
       }
@@ -126,5 +127,11 @@ import Testing
 extension Rig {
   fileprivate mutating func does(_ event: AppEvent, _ index: Int, orNot: Bool) throws {
     do { try does(event, index) } catch  where orNot {}
+  }
+}
+
+extension RestrictionPolicy {
+  fileprivate mutating func set(_ resource: Resources, _ isOn: Bool) {
+    if isOn { resources.insert(resource) } else { resources.remove(resource) }
   }
 }

@@ -656,10 +656,10 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     _ = try system.handle(.app(id, .returned(.didFinishLaunching)), at: .zero)
     #expect(standing() == .active)
     _ = try system.handle(.app(id, .trackingBegan), at: .zero)
-    _ = try system.handle(.app(id, .audioBegan(.play)), at: .zero)
+    _ = try system.handle(.app(id, .does(.audioBegan(.play))), at: .zero)
     _ = try system.handle(.app(id, .leave), at: .zero)
     #expect(standing() == .audio)
-    _ = try system.handle(.app(id, .audioEnded), at: .zero)
+    _ = try system.handle(.app(id, .does(.audioEnded)), at: .zero)
     #expect(standing() == .tracking)
   }
 }

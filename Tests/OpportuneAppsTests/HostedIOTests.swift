@@ -140,7 +140,7 @@ import Testing
     let host = try patientHost {
       $0.maximumForeground = 2
       $0.restrictions.limitsInactive = true
-      $0.restrictions.storage = limitsStorage
+      if !limitsStorage { $0.restrictions.resources.remove(.storage) }
     }
     let broker = try host.makeIOBroker()
     let ends = try socketPair()

@@ -43,7 +43,7 @@ import Testing
     // others'.
     let host = try host {
       $0.tasks.idleLimit = .seconds(2)
-      $0.restrictions.cpu = false
+      $0.restrictions.resources.remove(.cpu)
     }
     let (expired, isWorking, mayEnd) = (Counter(), Counter(), Counter())
     let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
@@ -81,7 +81,7 @@ import Testing
   // R-RULE-01
   @Test(.timeLimit(.minutes(1)), arguments: [100, 1100])
   func muchWorkInBackgroundIsSeenWhereNothingLimitsIt(milliseconds: Int) async throws {
-    let host = try host { $0.restrictions.cpu = false }
+    let host = try host { $0.restrictions.resources.remove(.cpu) }
     let app = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
     await wait(host, app, for: .active)
     let task = try await app.beginTask()

@@ -20,20 +20,20 @@ import Testing
     case 11: .endInterruption
     case 12: .terminate
     case 13: .hibernate
-    case 14: .beginTask(TaskKind.allCases.randomElement(using: &generator) ?? .other)
-    case 15: .beginTask(.upload)
-    case 16...17: .endTask(open.randomElement(using: &generator) ?? .invalid)
-    case 18: .audioBegan(.play)
-    case 19: .audioPaused
-    case 20: .audioResumed
-    case 21: .audioEnded
+    case 14: .does(.beginTask(TaskKind.allCases.randomElement(using: &generator) ?? .other))
+    case 15: .does(.beginTask(.upload))
+    case 16...17: .does(.endTask(open.randomElement(using: &generator) ?? .invalid))
+    case 18: .does(.audioBegan(.play))
+    case 19: .does(.audioPaused)
+    case 20: .does(.audioResumed)
+    case 21: .does(.audioEnded)
     case 22: .message(Message("m"))
     case 23: .data(bytes: 1)
-    case 24: .heartbeat(.seconds(600))
+    case 24: .does(.heartbeat(.seconds(600)))
     case 25: .changed(kind: "k", to: "v")
-    case 26: .lock(.addressBook)
-    case 27: .unlock(.addressBook)
-    case 28: .request(.camera)
+    case 26: .does(.lock(.addressBook))
+    case 27: .does(.unlock(.addressBook))
+    case 28: .does(.request(.camera))
     case 29: .memoryWarning
     case 30: .trackingBegan
     case 31: .trackingEnded
@@ -139,7 +139,7 @@ import Testing
       .hibernate,
       .memoryWarning, .locationEvent, .exited, .reaped, .stopped, .returned(.didEnterBackground),
       .message(Message("m")),
-      .beginTask(.other), .audioBegan(.play),
+      .does(.beginTask(.other)), .does(.audioBegan(.play)),
     ]
     let policy = AppsPolicy()
     var host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: false)

@@ -22,6 +22,7 @@ struct Rig {
   func state(_ index: Int = 0) -> LifecycleState? { host.system.state(of: apps[index]) }
 
   mutating func does(_ event: AppEvent, _ index: Int = 0) throws { try host.post(event, apps[index]) }
+  mutating func does(_ action: AppAction, _ index: Int = 0) throws { try host.post(action, apps[index]) }
 
   mutating func wait(_ seconds: Double) throws {
     try host.run(for: .milliseconds(Int64((seconds * 1000).rounded())))

@@ -12,7 +12,7 @@ import Testing
     var rig = try Rig([manifest("app", modes)]) { $0.restrictions.gpuInBackground = .deny }
     try rig.host.post(.power(power))
     try rig.does(.launch)
-    for event in [.compliance(.saves)] + front { try rig.does(event) }
+    for event in [.does(.compliance(.saves))] + front { try rig.does(event) }
     try rig.does(.leave)
     try rig.wait(1)
     for event in behind { try rig.does(event) }
@@ -25,7 +25,8 @@ import Testing
   @Test func minimumInBackground() throws {
     #expect(try broken(visit(behind: [.worked(.seconds(2))])) == [.minimumInBackground])
     #expect(try broken(visit(behind: [.worked(.milliseconds(90))])) == [])
-    #expect(try broken(visit(front: [.audioBegan(.play)], behind: [.worked(.seconds(2))], [.audio])) == [])
+    #expect(
+      try broken(visit(front: [.does(.audioBegan(.play))], behind: [.worked(.seconds(2))], [.audio])) == [])
   }
 
   // R-RULE-01
@@ -33,7 +34,7 @@ import Testing
     func stay(_ used: Double, _ seconds: Double, power: PowerSupply = .battery) throws -> Int {
       var rig = try Rig { $0.power.fullOnMains = true }
       try rig.host.post(.power(power))
-      try rig.does(.compliance(.hasWorkedInBackground(.seconds(used), of: .seconds(seconds))))
+      try rig.does(.workedInBackground(.seconds(used), of: .seconds(seconds)))
       return rig.broken(.minimumInBackground)
     }
     #expect(try stay(1, 5) == 0 && stay(1.001, 5) == 1)
@@ -43,20 +44,20 @@ import Testing
 
   // R-RULE-02
   @Test func noDrawing() throws {
-    #expect(try broken(visit(behind: [.compliance(.draws)])) == [.noDrawingInBackground])
-    #expect(try broken(visit(front: [.compliance(.draws)])) == [])
+    #expect(try broken(visit(behind: [.does(.compliance(.draws))])) == [.noDrawingInBackground])
+    #expect(try broken(visit(front: [.does(.compliance(.draws))])) == [])
     // What is seen afterwards counts whatever the state is by then.
     var rig = try visit(behind: [.terminate])
     #expect(throws: AppsError.self) { try rig.does(.compliance(.draws)) }
-    try rig.does(.compliance(.hasDrawnInBackground))
+    try rig.does(.drewInBackground)
     #expect(broken(rig) == [.noDrawingInBackground])
   }
 
   // R-RULE-03
   @Test func noGraphicsHardware() throws {
-    #expect(try broken(visit(behind: [.request(.gpu)])) == [.noGraphicsHardware])
-    #expect(try broken(visit(front: [.request(.gpu)])) == [.noGraphicsHardware])
-    #expect(try broken(visit(front: [.request(.gpu), .release(.gpu)])) == [])
+    #expect(try broken(visit(behind: [.does(.request(.gpu))])) == [.noGraphicsHardware])
+    #expect(try broken(visit(front: [.does(.request(.gpu))])) == [.noGraphicsHardware])
+    #expect(try broken(visit(front: [.does(.request(.gpu)), .does(.release(.gpu))])) == [])
   }
 
   // R-RULE-04
@@ -74,27 +75,31 @@ import Testing
 
   // R-RULE-05
   @Test func sharedResources() throws {
-    #expect(try broken(visit(front: [.lock(.addressBook)])) == [.stopSharedResources])
-    #expect(try broken(visit(front: [.lock(.addressBook), .unlock(.addressBook)])) == [])
+    #expect(try broken(visit(front: [.does(.lock(.addressBook))])) == [.stopSharedResources])
+    #expect(try broken(visit(front: [.does(.lock(.addressBook)), .does(.unlock(.addressBook))])) == [])
   }
 
   // R-RULE-06
   @Test func memory() throws {
-    #expect(try broken(visit(front: [.compliance(.rebuildable(1 << 20))])) == [.releaseMemory])
+    #expect(try broken(visit(front: [.does(.compliance(.rebuildable(1 << 20)))])) == [.releaseMemory])
     #expect(
-      try broken(visit(front: [.compliance(.rebuildable(1 << 20)), .compliance(.rebuildable(0))])) == [])
+      try broken(
+        visit(front: [.does(.compliance(.rebuildable(1 << 20))), .does(.compliance(.rebuildable(0)))])) == [])
   }
 
   // R-RULE-07
   @Test func discovery() throws {
-    #expect(try broken(visit(front: [.compliance(.discoveryStarts)])) == [.cancelDiscovery])
-    #expect(try broken(visit(front: [.compliance(.discoveryStarts), .compliance(.discoveryStops)])) == [])
+    #expect(try broken(visit(front: [.does(.compliance(.discoveryStarts))])) == [.cancelDiscovery])
+    #expect(
+      try broken(visit(front: [.does(.compliance(.discoveryStarts)), .does(.compliance(.discoveryStops))]))
+        == [])
   }
 
   // R-RULE-08
   @Test func timers() throws {
-    #expect(try broken(visit(front: [.compliance(.timerStarts)])) == [.pauseOnResign])
-    #expect(try broken(visit(front: [.compliance(.timerStarts), .compliance(.timerStops)])) == [])
+    #expect(try broken(visit(front: [.does(.compliance(.timerStarts))])) == [.pauseOnResign])
+    #expect(
+      try broken(visit(front: [.does(.compliance(.timerStarts)), .does(.compliance(.timerStops))])) == [])
   }
 
   // R-RULE-09
@@ -112,7 +117,7 @@ import Testing
   // R-RULE-10
   @Test func longWork() throws {
     for ends in [false, true] {
-      var rig = try visit(front: [.compliance(.asksForMultitasking), .beginTask(.upload)])
+      var rig = try visit(front: [.does(.compliance(.asksForMultitasking)), .does(.beginTask(.upload))])
       rig.host.behaviour.expiration = ends ? .seconds(1) : nil
       try rig.wait(600)
       #expect(broken(rig) == (ends ? [] : [.taskForLongWork]))
@@ -121,8 +126,9 @@ import Testing
 
   // R-RULE-11
   @Test func asking() throws {
-    #expect(try broken(visit(front: [.beginTask(.upload)])) == [.askForMultitasking])
-    #expect(try broken(visit(front: [.compliance(.asksForMultitasking), .beginTask(.upload)])) == [])
+    #expect(try broken(visit(front: [.does(.beginTask(.upload))])) == [.askForMultitasking])
+    #expect(
+      try broken(visit(front: [.does(.compliance(.asksForMultitasking)), .does(.beginTask(.upload))])) == [])
   }
 
   // R-RULE-12

@@ -87,9 +87,11 @@ import Testing
   // R-LIFE-08
   @Test func nothingOfALifeIsLeftForTheNext() throws {
     let events: [AppEvent] = [
-      .trackingBegan, .workBegan(.upload), .beginTask(.other), .audioBegan(.play), .interrupt,
-      .lock(.fileDescriptor),
-      .request(.gpu), .compliance(.timerStarts), .compliance(.discoveryStarts), .compliance(.rebuildable(1)),
+      .trackingBegan, .does(.workBegan(.upload)), .does(.beginTask(.other)), .does(.audioBegan(.play)),
+      .interrupt,
+      .does(.lock(.fileDescriptor)),
+      .does(.request(.gpu)), .does(.compliance(.timerStarts)), .does(.compliance(.discoveryStarts)),
+      .does(.compliance(.rebuildable(1))),
     ]
     for event in events {
       for end in [AppEvent.terminate, .exited] {

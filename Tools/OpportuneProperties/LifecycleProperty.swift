@@ -113,24 +113,27 @@ struct LifecycleProperty: Property {
   private static let plain: [AppEvent] = [
     .launch, .launch, .launch, .launchInBackground(.system), .bringForward, .bringForward, .leave, .leave,
     .leave,
-    .interrupt, .endInterruption, .terminate, .hibernate, .audioBegan(.play), .audioPaused, .audioResumed,
-    .audioEnded,
-    .message(Message("m")), .data(bytes: 1), .heartbeat(.seconds(600)), .changed(kind: "k", to: "v"),
-    .lock(.addressBook), .unlock(.addressBook), .request(.camera), .release(.camera), .memoryWarning,
+    .interrupt, .endInterruption, .terminate, .hibernate, .does(.audioBegan(.play)), .does(.audioPaused),
+    .does(.audioResumed),
+    .does(.audioEnded),
+    .message(Message("m")), .data(bytes: 1), .does(.heartbeat(.seconds(600))), .changed(kind: "k", to: "v"),
+    .does(.lock(.addressBook)), .does(.unlock(.addressBook)), .does(.request(.camera)),
+    .does(.release(.camera)), .memoryWarning,
     .trackingBegan,
-    .trackingEnded, .exited, .locationEvent, .completion, .handled, .heartbeatSent, .fetched(.newData),
+    .trackingEnded, .exited, .locationEvent, .completion, .does(.handled), .does(.heartbeatSent),
+    .does(.fetched(.newData)),
     .stopped,
-    .reaped, .returned(.didEnterBackground), .worked(.milliseconds(50)), .call("c"),
-    .cancelLocalNotifications,
-    .workBegan(.upload), .workEnded(.upload), .footprint(.max), .worked(.seconds(Int64.max)),
-    .schedule(LocalNotification(fireDate: .instant(60), repeats: .daily, body: "b")),
-    .schedule(LocalNotification(fireDate: .instant(.nan), repeats: .weekly, body: "b")),
+    .reaped, .returned(.didEnterBackground), .worked(.milliseconds(50)), .does(.call("c")),
+    .does(.cancelLocalNotifications),
+    .does(.workBegan(.upload)), .does(.workEnded(.upload)), .footprint(.max), .worked(.seconds(Int64.max)),
+    .does(.schedule(LocalNotification(fireDate: .instant(60), repeats: .daily, body: "b"))),
+    .does(.schedule(LocalNotification(fireDate: .instant(.nan), repeats: .weekly, body: "b"))),
   ]
 
   private static func event(_ kind: Int, _ argument: UInt8, _ open: [TaskID]) -> AppEvent {
     switch kind {
-    case 0...2: .beginTask(TaskKind.allCases[Int(argument) % TaskKind.allCases.count])
-    case 3...5: .endTask(open.isEmpty ? .invalid : open[Int(argument) % open.count])
+    case 0...2: .does(.beginTask(TaskKind.allCases[Int(argument) % TaskKind.allCases.count]))
+    case 3...5: .does(.endTask(open.isEmpty ? .invalid : open[Int(argument) % open.count]))
     default: plain[(kind - 6) % plain.count]
     }
   }

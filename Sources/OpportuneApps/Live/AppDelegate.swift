@@ -24,8 +24,10 @@ public protocol AppDelegate: Sendable {
   func didReceive(_ notice: AppNotice) async
   /// Fetch new data, within the policy's time limit. (R-MAN-02)
   func fetch() async -> FetchResult
-  /// Start or stop playing. (R-AUD-05)
-  func audioShould(play: Bool) async
+  /// Its audio is to pause. (R-AUD-05)
+  func audioShouldPause() async
+  /// Its audio may go on. (R-AUD-05)
+  func audioShouldResume() async
   /// Memory is short: release what can be rebuilt.
   func didReceiveMemoryWarning() async
   /// Returns the app's current image, for the switcher. Called when nothing else of the app runs, and not on
@@ -50,7 +52,8 @@ extension AppDelegate {
   public func willTerminate() async {}
   public func didReceive(_ notice: AppNotice) async {}
   public func fetch() async -> FetchResult { .noData }
-  public func audioShould(play: Bool) async {}
+  public func audioShouldPause() async {}
+  public func audioShouldResume() async {}
   public func didReceiveMemoryWarning() async {}
   public func snapshot() -> [UInt8]? { nil }
 

@@ -28,8 +28,8 @@ extension AppHost {
     }
     resident.audio = pump
     do {
-      // The first frame is requested when this event is handled.
-      try post(.app(app.id, .audioBegan(activity)))
+      // The first frame is asked for as this is told of.
+      try post(.app(app.id, .does(.audioBegan(activity))))
     } catch {
       if resident.audio === pump { resident.audio = nil }
       throw error

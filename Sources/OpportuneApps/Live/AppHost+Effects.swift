@@ -31,10 +31,10 @@ extension AppHost {
     case .taskEnded(let task): expirations[task] = nil
     case .pauseAudio:
       followAudio(id)
-      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: false) }
+      enqueue(id) { delegate, _, _ in await delegate.audioShouldPause() }
     case .resumeAudio:
       followAudio(id)
-      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: true) }
+      enqueue(id) { delegate, _, _ in await delegate.audioShouldResume() }
     case .deliver(let message): notify(id, .message(message))
     case .coalesced(let changes): notify(id, .changes(changes))
     case .data(let bytes): notify(id, .data(bytes: bytes))

@@ -62,7 +62,7 @@ extension AppHost {
     guard residents[app.id]?.app === app else { throw HostError(.terminated(app.manifest.identifier)) }
     let effects: [Effect]
     do {
-      effects = try system.handle(.app(app.id, .beginTask(kind)), at: clock)
+      effects = try system.handle(.app(app.id, .does(.beginTask(kind))), at: clock)
     } catch {
       throw HostError(.apps(error))
     }

@@ -14,7 +14,7 @@ extension AppHost {
     guard let resident = residents[app.id], resident.app === app else { return }
     resident.notices -= 1
     // Only after concurrent notices were handled too.
-    if resident.notices == 0 { try? post(.app(app.id, .handled)) }
+    if resident.notices == 0 { try? post(.app(app.id, .does(.handled))) }
   }
 
   /// Delivers a notice that needs no handling.

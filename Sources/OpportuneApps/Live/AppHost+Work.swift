@@ -48,7 +48,7 @@ extension AppHost {
     guard stay * scheduler.width > .seconds(1) else { return }  // too little to break a rule
     beside { host in
       let used = await app.app.cpuTime() - before.value
-      try? await host.value?.post(.app(app.id, .compliance(.hasWorkedInBackground(used, of: stay))))
+      try? await host.value?.post(.app(app.id, .workedInBackground(used, of: stay)))
     }
   }
 

@@ -180,7 +180,7 @@ public actor AppHost {
   ///
   /// - Throws: ``HostError``: `apps`; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
-    if case .app(_, .schedule) = event { followWallClock() }
+    if case .app(_, .does(.schedule)) = event { followWallClock() }
     let effects: [Effect]
     do {
       effects = try system.handle(event, at: clock)
@@ -201,6 +201,8 @@ public actor AppHost {
     guard residents[app.id]?.app === app else { throw HostError(.terminated(app.manifest.identifier)) }
     try post(.app(app.id, event))
   }
+
+  func post(_ action: AppAction, _ app: HostedApp) throws(HostError) { try post(.does(action), app) }
 
   // MARK: State
 

@@ -152,7 +152,10 @@ public final class HostedApp: Sendable {
   /// compliance.
   ///
   /// - Throws: ``HostError``; nothing was changed.
-  public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
+  public func post(_ action: AppAction) async throws(HostError) { try await host().post(action, self) }
+
+  /// Tells the host something that happens to this life of the app.
+  package func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
 
   /// Requests hardware. The app keeps it until it posts `release` or its state forbids it. (R-HW-01)
   ///

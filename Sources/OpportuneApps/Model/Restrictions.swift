@@ -51,18 +51,29 @@ public struct SharedResource: Sendable, Hashable, Comparable, CustomStringConver
 
 /// The kinds of restrictions, each of which can be turned off. (R-SYS-02)
 public struct RestrictionPolicy: Sendable, Hashable {
-  /// Whether CPU bands follow the state.
-  public var cpu = true
-  /// Whether the class of files follows the state.
-  public var storage = true
-  /// Whether the class of sockets follows the state.
-  public var network = true
-  /// Whether drawing in the background has no effect.
-  public var graphics = true
-  /// Whether hardware is restricted.
-  public var hardware = true
-  /// Whether locks of shared resources are restricted.
-  public var locks = true
+  /// What states can take from an app.
+  public struct Resources: OptionSet, Sendable, Hashable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// Foreground and background bands.
+    public static let cpu = Resources(rawValue: 1)
+    /// The class of files.
+    public static let storage = Resources(rawValue: 2)
+    /// The class of sockets.
+    public static let network = Resources(rawValue: 4)
+    /// Whether drawing has an effect.
+    public static let graphics = Resources(rawValue: 8)
+    /// Grants of hardware.
+    public static let hardware = Resources(rawValue: 16)
+    /// Locks of shared resources.
+    public static let locks = Resources(rawValue: 32)
+    /// Everything.
+    public static let all: Resources = [.cpu, .storage, .network, .graphics, .hardware, .locks]
+  }
+
+  /// What is restricted.
+  public var resources: Resources = .all
   /// Hardware that only the foreground may use.
   public var foregroundHardware: Set<Hardware> = [
     .camera, .gpu, .accelerometer, .gyroscope, .proximity, .microphone,
@@ -138,6 +149,7 @@ public struct Restrictions: Sendable, Hashable {
     _ state: LifecycleState, receivesInput: Bool, audio: AudioActivity?, hasFullPower: Bool,
     policy: RestrictionPolicy
   ) {
+    let restricted = policy.resources
     self = .unrestricted
     guard state.mayExecute else {
       self = Restrictions(
@@ -149,21 +161,25 @@ public struct Restrictions: Sendable, Hashable {
     let isLimited = (isBehind || (policy.limitsInactive && !receivesInput)) && !hasFullPower
     guard isLimited else {
       // A background app shows nothing, whatever the power.
-      mayDraw = !isBehind || !policy.graphics
+      mayDraw = !isBehind || !restricted.contains(.graphics)
       return
     }
     if isBehind {
-      cpu = policy.cpu ? .background : .foreground
-      mayRunRealTime = !policy.cpu || audio != nil
-      mayDraw = !policy.graphics
+      cpu = restricted.contains(.cpu) ? .background : .foreground
+      mayRunRealTime = !restricted.contains(.cpu) || audio != nil
+      mayDraw = !restricted.contains(.graphics)
     }
-    storage = policy.storage ? .background : .foreground
-    network = policy.network ? .background : .foreground
-    if policy.hardware {
+    storage = restricted.contains(.storage) ? .background : .foreground
+    network = restricted.contains(.network) ? .background : .foreground
+    if restricted.contains(.hardware) {
       deniedHardware = policy.foregroundHardware
       if audio == .record { deniedHardware.remove(.microphone) }
     }
-    if !policy.graphics { deniedHardware.remove(.gpu) } else if isBehind { deniedHardware.insert(.gpu) }
+    if !restricted.contains(.graphics) {
+      deniedHardware.remove(.gpu)
+    } else if isBehind {
+      deniedHardware.insert(.gpu)
+    }
   }
 
   private init(

@@ -37,7 +37,7 @@ public struct LocalNotification: Sendable, Hashable {
   /// The name of a sound; `nil` is none.
   public var sound: String?
 
-  /// Makes a notification, for ``AppEvent/schedule(_:)``.
+  /// A notification, for ``AppAction/schedule(_:)``.
   public init(
     fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String,
     action: String? = nil,

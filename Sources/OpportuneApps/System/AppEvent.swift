@@ -110,7 +110,7 @@ public enum FetchResult: String, Sendable, Hashable, CaseIterable, Codable {
   case failed
 }
 
-/// An event of one app: something that happens to it, or that it does.
+/// What happens to one app.
 public enum AppEvent: Sendable, Hashable {
   // By the user and the system.
   /// The user starts it.
@@ -131,10 +131,18 @@ public enum AppEvent: Sendable, Hashable {
   case hibernate
   /// Memory is short.
   case memoryWarning
-  /// A location or a crossing of a fence arrived for it.
+
+  // What comes for it.
+  /// A message.
+  case message(Message)
+  /// So many bytes.
+  case data(bytes: Int)
+  /// A location or a crossing.
   case locationEvent
-  /// A kernel request of it has completed. (R-FTS-08)
+  /// The end of work that the kernel did for it. (R-FTS-08)
   case completion
+  /// Something that apps hear of when they return, by kind. (R-COAL)
+  case changed(kind: String, to: String)
 
   // Observed by the host.
   /// A callback has returned.
@@ -147,73 +155,23 @@ public enum AppEvent: Sendable, Hashable {
   case exited
   /// It has used CPU time.
   case worked(Duration)
+  /// A stay in background is over, whatever its state is by now: so much CPU time was used, of how long it
+  /// was.
+  case workedInBackground(Duration, of: Duration)
+  /// It has drawn in background, whatever its state is by now.
+  case drewInBackground
   /// Its bytes in main memory, for ``AppView/footprint``. The memory layer chooses which app is removed when
   /// memory is short.
   case footprint(UInt64)
-
-  // Task completion.
-  /// It asks for background time.
-  case beginTask(TaskKind)
-  /// The work of the task is done.
-  case endTask(TaskID)
-  /// Work of a kind begins, with or without a task. (R-TASK-11)
-  case workBegan(TaskKind)
-  /// Work of a kind has ended.
-  case workEnded(TaskKind)
-
-  // Audio.
-  /// It begins to play or record.
-  case audioBegan(AudioActivity)
-  /// It pauses.
-  case audioPaused
-  /// It resumes.
-  case audioResumed
-  /// It stops playing and recording.
-  case audioEnded
   /// Real-time code runs from this file.
   case realTimeCode(String)
-
-  // Messages, network, fetch, location.
-  /// A message arrived for it.
-  case message(Message)
-  /// It has handled the event that reanimated it.
-  case handled
-  /// The events by which it wants to be reanimated.
-  case wakesOn(Set<Wake>)
-  /// It schedules a notification.
-  case schedule(LocalNotification)
-  /// It cancels all notifications that it has scheduled.
-  case cancelLocalNotifications
-  /// It asks the user something. (R-MSG-06)
-  case present(String)
-  /// This many bytes arrived for it.
-  case data(bytes: Int)
-  /// The heartbeat interval that it requests for its suspension; `nil` is none.
-  case heartbeat(Duration?)
-  /// It has sent its heartbeat.
-  case heartbeatSent
-  /// It reports a call to the user.
-  case call(String)
-  /// A fetch has ended.
-  case fetched(FetchResult)
   /// It begins to track the location.
   case trackingBegan
   /// It stops tracking the location.
   case trackingEnded
-  /// A change that apps learn when they return, by kind. (R-COAL)
-  case changed(kind: String, to: String)
 
-  // Resources.
-  /// It locks a shared resource.
-  case lock(SharedResource)
-  /// It unlocks a shared resource.
-  case unlock(SharedResource)
-  /// It asks for hardware.
-  case request(Hardware)
-  /// It releases hardware.
-  case release(Hardware)
-  /// It does something that a best-practice rule covers.
-  case compliance(Compliance)
+  /// The app does something, or asks for it.
+  case does(AppAction)
 }
 
 /// An event of the machine.

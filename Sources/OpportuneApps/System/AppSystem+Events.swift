@@ -27,6 +27,20 @@ extension AppSystem {
     case .exited: try move(id, .exit)
     case .worked(let time): try worked(time, id)
     case .footprint(let bytes): setFootprint(bytes, id)
+    case .realTimeCode(let file): realTimeCode(file, id)
+    case .message(let message): receive(message, id)
+    case .data(let bytes): try received(bytes, id)
+    case .trackingBegan: try trackingBegan(id)
+    case .trackingEnded: trackingEnded(id)
+    case .changed(let kind, let value): changed(kind, value, id)
+    case .workedInBackground(let used, let stay): workedInBackground(used, of: stay, id)
+    case .drewInBackground: breaks(.noDrawingInBackground, id)
+    case .does(let action): try handle(action, of: id)
+    }
+  }
+
+  private mutating func handle(_ action: AppAction, of id: AppID) throws(AppsError) {
+    switch action {
     case .beginTask(let kind): beginTask(kind, id)
     case .endTask(let task): try endTask(task, id)
     case .workBegan(let kind): try workBegan(kind, id)
@@ -35,8 +49,6 @@ extension AppSystem {
     case .audioPaused: try audioPaused(id)
     case .audioResumed: try audioResumed(id)
     case .audioEnded: try audioEnded(id)
-    case .realTimeCode(let file): realTimeCode(file, id)
-    case .message(let message): receive(message, id)
     case .handled: handled(id)
     case .wakesOn(let wakes): apps[id.number].wakes = wakes
     case .schedule(let notification): try schedule(notification, id)
@@ -44,16 +56,12 @@ extension AppSystem {
     case .present(let text):
       try requireExecuting(id)
       ask(.text(text), id)
-    case .data(let bytes): try received(bytes, id)
     case .heartbeat(let interval): try setHeartbeat(interval, id)
     case .heartbeatSent: handled(id)
     case .call(let caller):
       try requireExecuting(id)
       ask(.call(caller), id)
     case .fetched(let result): fetched(result, id)
-    case .trackingBegan: try trackingBegan(id)
-    case .trackingEnded: trackingEnded(id)
-    case .changed(let kind, let value): changed(kind, value, id)
     case .lock(let resource): try lock(resource, id)
     case .unlock(let resource): try unlock(resource, id)
     case .request(let hardware): try request(hardware, id)

@@ -15,7 +15,7 @@ extension AppSystem {
 
   /// Whether the app must not be suspended, because it holds a lock that ends only with the app. (R-LOCK-01)
   func holdsFatalLock(_ app: LifecycleRecord) -> Bool {
-    guard policy.restrictions.locks, !app.locks.isEmpty else { return false }
+    guard policy.restrictions.resources.contains(.locks), !app.locks.isEmpty else { return false }
     switch policy.restrictions.heldAtSuspension {
     case .terminate: return true
     case .revokeOrTerminate: return app.locks.keys.contains { !$0.isRevocable }
@@ -25,7 +25,7 @@ extension AppSystem {
 
   /// Called at suspension: revokes what can be revoked, and reports the holder of other locks. (R-LOCK-02)
   mutating func reportHeldLocks(_ id: AppID) {
-    guard policy.restrictions.locks else { return }
+    guard policy.restrictions.resources.contains(.locks) else { return }
     let held = apps[id.number].locks.keys.sorted()
     for resource in held {
       switch policy.restrictions.heldAtSuspension {
@@ -43,7 +43,8 @@ extension AppSystem {
 
   /// Revokes locks when the app goes to the background. (R-LOCK-02)
   mutating func revokeAtBackground(_ id: AppID) {
-    guard policy.restrictions.locks, policy.restrictions.heldAtSuspension == .revokeAll else { return }
+    guard policy.restrictions.resources.contains(.locks), policy.restrictions.heldAtSuspension == .revokeAll
+    else { return }
     for resource in apps[id.number].locks.keys.sorted() { revoke(resource, id) }
   }
 

@@ -90,20 +90,6 @@ public enum Compliance: Sendable, Hashable {
   case rebuildable(UInt64)
   /// It has handled a change of this kind.
   case answers(kind: String)
-  /// It was found to have drawn in the background, whatever its state is now.
-  case hasDrawnInBackground
-  /// It was found to have used this much CPU time in a background stay of this duration, whatever its state
-  /// is now.
-  case hasWorkedInBackground(Duration, of: Duration)
-
-  fileprivate var needsExecution: Bool {
-    switch self {
-    case .hasDrawnInBackground, .hasWorkedInBackground: false
-    case .asksForMultitasking, .saves, .draws, .timerStarts, .timerStops, .discoveryStarts, .discoveryStops,
-      .rebuildable, .answers:
-      true
-    }
-  }
 }
 
 /// The record of an app's compliance.
@@ -132,7 +118,7 @@ extension AppSystem {
   }
 
   mutating func behaves(_ compliance: Compliance, _ id: AppID) throws(AppsError) {
-    if compliance.needsExecution { try requireExecuting(id) }
+    try requireExecuting(id)
     let index = id.number
     switch compliance {
     case .asksForMultitasking: apps[index].compliance.hasAsked = true
@@ -150,10 +136,11 @@ extension AppSystem {
       apps[index].compliance.discoveries -= 1
     case .rebuildable(let bytes): apps[index].compliance.rebuildable = bytes
     case .answers(let kind): apps[index].compliance.unanswered.remove(kind)
-    case .hasDrawnInBackground: breaks(.noDrawingInBackground, id)
-    case .hasWorkedInBackground(let used, let stay):
-      if Self.isTooMuch(used, of: stay), !hasFullPower { breaks(.minimumInBackground, id) }
     }
+  }
+
+  mutating func workedInBackground(_ used: Duration, of stay: Duration, _ id: AppID) {
+    if Self.isTooMuch(used, of: stay), !hasFullPower { breaks(.minimumInBackground, id) }
   }
 
   mutating func conductEntersForeground(_ id: AppID) {

@@ -52,6 +52,9 @@ package struct VirtualHost: Sendable {
   }
 
   package mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
+  package mutating func post(_ action: AppAction, _ id: AppID) throws(AppsError) {
+    try post(.app(id, .does(action)))
+  }
 
   /// Advances the clock to a moment, and handles everything that is due until then.
   ///
@@ -104,10 +107,10 @@ package struct VirtualHost: Sendable {
       case .lifecycle(.deliver(let callback)): plan(behaviour.callback, .returned(callback), effect.app)
       case .lifecycle(.stopExecution): plan(behaviour.slice, .stopped, effect.app)
       case .lifecycle(.takeBack): plan(behaviour.reaping, .reaped, effect.app)
-      case .expire(let task): plan(behaviour.expiration, .endTask(task), effect.app)
-      case .deliver, .data, .locationEvent, .completion: plan(behaviour.handling, .handled, effect.app)
-      case .heartbeat: plan(behaviour.handling, .heartbeatSent, effect.app)
-      case .fetch: plan(behaviour.fetch, .fetched(behaviour.fetchResult), effect.app)
+      case .expire(let task): plan(behaviour.expiration, .does(.endTask(task)), effect.app)
+      case .deliver, .data, .locationEvent, .completion: plan(behaviour.handling, .does(.handled), effect.app)
+      case .heartbeat: plan(behaviour.handling, .does(.heartbeatSent), effect.app)
+      case .fetch: plan(behaviour.fetch, .does(.fetched(behaviour.fetchResult)), effect.app)
       case .lifecycle, .launched, .moved, .ignored, .restrict, .taskBegan, .taskRefused, .taskEnded,
         .pauseAudio,
         .resumeAudio, .coalesced, .notify, .ask, .granted, .denied, .revoked, .lockGranted, .lockRevoked,

@@ -176,15 +176,22 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Removes a file, or with `folder` an empty folder.
-  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil)
-    async throws(IOError)
-  {
+  /// Removes a file.
+  public func remove(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
+    try await remove(path, 0, limit)
+  }
+
+  /// Removes an empty folder.
+  public func removeFolder(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
+    try await remove(path, UInt32(AT_REMOVEDIR), limit)
+  }
+
+  private func remove(_ path: FilePath, _ flags: UInt32, _ limit: Duration?) async throws(IOError) {
     var call = try call(.OPP_RING_UNLINK)
     call.op.fd = AT_FDCWD
     call.op.address = call.copy(path)
     call.subject = .path(path)
-    call.op.flags = folder ? UInt32(AT_REMOVEDIR) : 0
+    call.op.flags = flags
     try await perform(call, within: limit)
   }
 
