@@ -1,41 +1,41 @@
 /// What an app does or asks for, by ``HostedApp/post(_:)``. What happens to it is an ``AppEvent``.
 public enum AppAction: Sendable, Hashable {
   // Task completion.
-  /// It asks for time in background.
+  /// It asks for background time.
   case beginTask(TaskKind)
-  /// What it asked time for is done.
+  /// The work of the task is done.
   case endTask(TaskID)
-  /// Work of a kind goes on, declared or not. (R-TASK-11)
+  /// Work of a kind begins, with or without a task. (R-TASK-11)
   case workBegan(TaskKind)
-  /// Work of a kind is done.
+  /// Work of a kind has ended.
   case workEnded(TaskKind)
 
   // Audio.
-  /// It plays or records from now on.
+  /// It begins to play or record.
   case audioBegan(AudioActivity)
   /// It pauses.
   case audioPaused
-  /// It goes on.
+  /// It resumes.
   case audioResumed
-  /// It plays and records no more.
+  /// It stops playing and recording.
   case audioEnded
 
   // Messages, network, fetch.
-  /// It has handled what it was woken for.
+  /// It has handled the event that reanimated it.
   case handled
-  /// What it wants to be reanimated by.
+  /// The events by which it wants to be reanimated.
   case wakesOn(Set<Wake>)
   /// It schedules a notification.
   case schedule(LocalNotification)
-  /// It wants none of those that it scheduled.
+  /// It cancels all notifications that it has scheduled.
   case cancelLocalNotifications
   /// It asks the user something. (R-MSG-06)
   case present(String)
-  /// The interval that it asks for on suspension; `nil`: none.
+  /// The heartbeat interval that it requests for its suspension; `nil` is none.
   case heartbeat(Duration?)
   /// It has sent its heartbeat.
   case heartbeatSent
-  /// It tells the user of a call.
+  /// It reports a call to the user.
   case call(String)
   /// A fetch has ended.
   case fetched(FetchResult)
@@ -47,8 +47,8 @@ public enum AppAction: Sendable, Hashable {
   case unlock(SharedResource)
   /// It asks for hardware.
   case request(Hardware)
-  /// It gives hardware back.
+  /// It releases hardware.
   case release(Hardware)
-  /// It does what a best-practice rule looks at.
+  /// It does something that a best-practice rule covers.
   case compliance(Compliance)
 }

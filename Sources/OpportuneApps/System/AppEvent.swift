@@ -35,31 +35,31 @@ public enum LaunchReason: String, Sendable, Hashable, CaseIterable, Codable {
   case user
   /// The system launched it.
   case system
-  /// A message came for it.
+  /// A message arrived for it.
   case message
-  /// Data came for it.
+  /// This many bytes arrived for it.
   case data
-  /// Its heartbeat is due.
+  /// The heartbeat interval that it requests for its suspension; `nil` is none.
   case heartbeat
-  /// It may fetch.
+  /// A time to fetch.
   case fetch
-  /// A location came for it.
+  /// A location or a crossing of a fence.
   case location
-  /// A request that the kernel carried out for it has completed.
+  /// A kernel request of it has completed. (R-FTS-08)
   case completion
 }
 
 /// An event that can reanimate an app. An app may choose some; by default all do. (R-LIFE-23)
 public enum Wake: String, Sendable, Hashable, CaseIterable, Codable {
-  /// A message.
+  /// A message arrived for it.
   case message
-  /// Data on a socket that is kept alive.
+  /// This many bytes arrived for it.
   case data
-  /// Its heartbeat.
+  /// The heartbeat interval that it requests for its suspension; `nil` is none.
   case heartbeat
   /// A time to fetch.
   case fetch
-  /// The completion of a kernel request.
+  /// A kernel request of it has completed. (R-FTS-08)
   case completion
   /// A location or a crossing of a fence.
   case location
@@ -133,15 +133,15 @@ public enum AppEvent: Sendable, Hashable {
   case memoryWarning
 
   // What comes for it.
-  /// A message.
+  /// A message arrived for it.
   case message(Message)
-  /// So many bytes.
+  /// This many bytes arrived for it.
   case data(bytes: Int)
-  /// A location or a crossing.
+  /// A location or a crossing of a fence arrived for it.
   case locationEvent
-  /// The end of work that the kernel did for it. (R-FTS-08)
+  /// A kernel request of it has completed. (R-FTS-08)
   case completion
-  /// Something that apps hear of when they return, by kind. (R-COAL)
+  /// A change that apps learn when they return, by kind. (R-COAL)
   case changed(kind: String, to: String)
 
   // Observed by the host.
