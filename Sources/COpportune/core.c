@@ -1,4 +1,4 @@
-/* The run queue as a whole: how it begins, is emptied and ends. */
+/* The run queue as a whole: creation, draining and end. */
 #include "runq.h"
 #include "mapping.h"
 
@@ -42,7 +42,7 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Calls `each` on every queue of every app: for each set of places, front and back, and each rank. */
+/* Calls `each` on every queue of every app: for each band, front and back, and each rank. */
 static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(opp_job, void *), void *),
                             void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
@@ -95,7 +95,7 @@ void opp_core_release(opp_core *core) {
     OPP_ASSERT(holds > 0);
     if (holds != 1) return;
     apps_each_queue(core, queue_discard, NULL, NULL);
-    /* relaxed, here and below: nobody else is left. */
+    /* relaxed, here and below: no other user is left. */
     for (uint32_t i = 0; i < core->config.max_apps; i++) free(opp_load(&core->apps[i], relaxed));
     for (opp_queue *queue = opp_load(&core->queues, relaxed), *next; queue != NULL; queue = next) {
         next = queue->next;

@@ -34,7 +34,7 @@ typedef struct opp_queue_memory {
 
 void opp_queue_init(opp_queue *queue, opp_segments *segments);
 void opp_queue_drain(opp_queue *queue, void (*drop)(opp_job, void *), void *context);
-void opp_queue_free(opp_queue *queue); /* empty, and nobody uses it any more */
+void opp_queue_free(opp_queue *queue); /* empty, and without users */
 
 /* The calling producer's fifo in `queue`; made and published on first use. NULL where memory is short. */
 opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer);

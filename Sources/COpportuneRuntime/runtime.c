@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* In the runtime a Swift function; with one pointer in and a word out, C's convention is the same. */
+/* A Swift function in the runtime. With one pointer as argument and a word as result, C's calling convention
+ * is the same. */
 extern uint64_t swift_task_getJobTaskId(const void *job) __attribute__((weak));
 extern void *swift_task_getCurrent(void) __attribute__((weak));
 
@@ -31,7 +32,7 @@ typedef __attribute__((swiftcall)) void (*enqueue_hook)(void *job, enqueue_funct
 static _Atomic(bool (*)(void *)) observer;
 
 static __attribute__((swiftcall)) void hook(void *job, enqueue_function original) {
-    /* acquire: what the installer prepared is seen. Pairs with the release in opp_runtime_hook_global(). */
+    /* acquire: pairs with the release in opp_runtime_hook_global(); sees what the installer prepared. */
     bool (*seen)(void *) = atomic_load_explicit(&observer, memory_order_acquire);
     if (seen == NULL || !seen(job)) original(job);
 }

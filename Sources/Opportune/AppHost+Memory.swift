@@ -2,12 +2,13 @@ import OpportuneApps
 import OpportuneScheduler
 
 extension AppHost {
-  /// A host whose apps' memory is looked after. Then call ``HostMemory/serve(_:)`` with it.
+  /// Makes a host whose apps' memory is managed by `memory`. Call ``HostMemory/serve(_:)`` with it
+  /// afterwards.
   ///
   /// - Parameters:
-  ///   - scheduler: the one that `memory` was made with.
-  ///   - policy: checked first.
-  ///   - memory: for this host alone.
+  ///   - scheduler: the one with which `memory` was made.
+  ///   - policy: validated first.
+  ///   - memory: for this host only.
   /// - Throws: ``HostError``: `policy`, `scheduler`.
   public init(scheduler: Scheduler, policy: AppsPolicy = .standard, memory: HostMemory) throws(HostError) {
     try self.init(scheduler: scheduler, policy: policy, brokers: [memory])

@@ -1,8 +1,8 @@
 import OpportuneIO
 import OpportuneMemory
 
-/// The store's file over the I/O broker, in two classes: hibernation writes in background, reanimation reads
-/// in foreground. The thread that asks waits, as it does for a system call.
+/// Access to the store's file through the I/O broker, in two classes: hibernation writes in the background,
+/// reanimation reads in the foreground. The calling thread blocks, as in a system call.
 package struct BrokeredAccess: StoreAccess {
   let writer: AppIO
   let reader: AppIO

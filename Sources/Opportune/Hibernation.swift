@@ -10,10 +10,10 @@ final class KeptApp: @unchecked Sendable {
   fileprivate enum Phase {
     case inMemory
     case handing(ticket: UInt64, Task<HandedState, any Error>)
-    /// Handed over, and not yet given back: until then it is all still there.
+    /// Handed over, and not yet released: until then all memory is still there.
     case saving(ticket: UInt64, HandedState, Absence)
     case stored(Stored)
-    /// On its way back. It may have been hibernated once more meanwhile.
+    /// Being restored. It may have been hibernated once more meanwhile.
     case restoring(ticket: UInt64, Task<Bool, Never>, savesAfterwards: Bool)
   }
 
@@ -21,21 +21,21 @@ final class KeptApp: @unchecked Sendable {
     let name: String
     let record: StoredRecord
     let memory: [HeldMemory]
-    /// What it held outside, as it said.
+    /// The bytes that it has reported as held outside.
     var outside: UInt64 = 0
   }
 
   let id: AppID
   let memory: AppMemory
-  /// For the switcher.
+  /// The image for the switcher.
   var image: KeptImage?
   var delegate: (any AppDelegate)?
   fileprivate var phase = Phase.inMemory
   var hibernatesWhenSuspended = false
-  /// It was last asked to go for what nobody needs.
+  /// Whether its last removal was optional: memory was not short.
   var isOptional = false
-  /// It counts as hibernated, but the store did not take it: it has all that it had, and goes when memory is
-  /// short.
+  /// It counts as hibernated, but the store could not save it: it still has all its memory, and is removed
+  /// when memory is short.
   var stays = false
 
   init(_ id: AppID, _ memory: AppMemory) {
@@ -44,23 +44,24 @@ final class KeptApp: @unchecked Sendable {
   }
 }
 
-/// As long as an app does without what it handed over, so that the store may read it.
+/// The time in which an app does not use what it handed over, so that the store may read it.
 ///
-/// The app waits for nobody when it takes that back: the store may just be reading, and what it has read
-/// since is of no use.
+/// The app does not wait when it takes its memory back. The store may just be reading it; what it has read
+/// since then is discarded.
 final class Absence: Sendable {
   private let isOver = Atomic<Bool>(false)
 
-  /// Before the app has anything back.
+  /// Called before the app gets anything back.
   func end() {
-    // Acquiring: pairs with `lasts`. Two read-modify-writes of one word come one after the other: where this
-    // one is the later, all that was read before `lasts` was read before what the app writes next.
+    // Acquiring: pairs with `lasts`. Both are read-modify-writes of one word, so one comes first. If this one
+    // is later, everything that was read before `lasts` was read before the app's next write.
     _ = isOver.exchange(true, ordering: .acquiring)
   }
 
-  /// Whether all that was read until now was read during the absence.
+  /// Whether everything that was read until now was read during the absence.
   var lasts: Bool {
-    // Releasing: see end(). It writes what is there, since a load alone may be early.
+    // Releasing: pairs with end(). It rewrites the current value, since a plain load might read an earlier
+    // one.
     !isOver.logicalOr(false, ordering: .releasing).newValue
   }
 }
@@ -151,7 +152,7 @@ final class Hibernation: @unchecked Sendable {
     }
   }
 
-  /// Half of what a callback may take, so that what waits for this does not overrun first.
+  /// Half of a callback's limit, so that a callback which waits for this does not exceed its own limit first.
   private var callLimit: Duration {
     ownCallLimit ?? (relay.ends?.0.policy ?? AppsPolicy()).callbackLimit / 2
   }
@@ -163,7 +164,7 @@ final class Hibernation: @unchecked Sendable {
     switch result {
     case .success(let state): write(state, of: app, keeper)
     case .failure(let error):
-      // What it still hands over, nobody takes.
+      // If it still hands over a state, that is dropped.
       if error is TimedCalls.Overrun { app.isOptional = false }
       notSaved(app, ticket, "\(error)", on: host)
     }
@@ -239,11 +240,11 @@ final class Hibernation: @unchecked Sendable {
         switch await call.result {
         case .success(let state): return state
         case .failure(let error as TimedCalls.Overrun): throw error
-        // It has all that it had.
+        // It still has all its memory.
         case .failure: return nil
         }
       }
-    // Nothing was given back, and nobody waits for the disk.
+    // Nothing was released, so there is no wait for the disk.
     case .saving(_, let state, let absence):
       absence.end()
       return restore(app, nil) { state }
@@ -256,7 +257,7 @@ final class Hibernation: @unchecked Sendable {
     }
   }
 
-  /// - Parameter fetch: what it handed over; `nil`: nothing.
+  /// - Parameter fetch: reads the handed-over state; `nil` if there is none.
   private func restore(
     _ app: KeptApp, _ name: String?,
     _ fetch: @escaping @Sendable () async throws -> HandedState?
@@ -268,7 +269,7 @@ final class Hibernation: @unchecked Sendable {
       let result: Result<Bool, any Error>
       do {
         let state = try await fetch()
-        // It may have ended meanwhile.
+        // The app may have ended meanwhile.
         if let state, let (host, memory) = relay.ends,
           await memory.hibernation.isAwaited(app, ticket, on: host)
         {
@@ -289,7 +290,7 @@ final class Hibernation: @unchecked Sendable {
     if case .restoring(ticket, _, _) = app.phase { true } else { false }
   }
 
-  /// - Parameter result: whether it had handed anything over.
+  /// - Parameter result: whether a state was handed over.
   private func restored(
     _ app: KeptApp, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>,
     on host: isolated AppHost
@@ -309,7 +310,8 @@ final class Hibernation: @unchecked Sendable {
     return true
   }
 
-  /// Its space in the store is free. What cannot be removed now stays until the store is opened anew.
+  /// Frees the app's space in the store. A record that cannot be removed now stays until the store is opened
+  /// again.
   func forget(_ name: String) {
     Task(executorPreference: background.executor, priority: .utility) { [keeper] in
       try? await keeper?.remove(name)
@@ -325,7 +327,7 @@ extension KeptApp.Stored {
   }
 }
 
-/// Memory did not take its content back.
+/// Memory could not take its content back.
 private struct MemoryLost: Error, CustomStringConvertible {
   var description: String { "its memory is in use, of another size, or was not locked" }
 }

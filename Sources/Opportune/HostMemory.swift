@@ -4,8 +4,8 @@ import OpportuneMemory
 import OpportuneScheduler
 import Synchronization
 
-/// The memory of a host's apps: pressure becomes events of their lifecycle, and who is chosen to go is
-/// hibernated or terminated. (R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-07)
+/// The memory management of a host's apps: it turns pressure into lifecycle events, and hibernates or
+/// terminates the apps that are chosen for removal. (R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-07)
 ///
 /// ```swift
 /// let io = try IOBroker()
@@ -16,12 +16,13 @@ import Synchronization
 /// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in Notes(memory) }
 /// ```
 ///
-/// The store is written in the background band, and read in the foreground band beside it: who is wanted back
-/// waits for nobody's hibernation. With an I/O broker its requests are in the classes of these bands as well.
+/// The store is written in the background band, and read in the foreground band concurrently: an app that is
+/// reanimated waits for no hibernation. With an I/O broker its requests have the classes of these bands as
+/// well.
 ///
-/// `@unchecked Sendable`: its state is touched on the host's strand alone, where the host calls its brokers.
+/// `@unchecked Sendable`: its state is accessed on the host's strand only, where the host calls its brokers.
 public final class HostMemory: ResourceBroker, @unchecked Sendable {
-  /// For ledgers and levels.
+  /// The broker, for ledgers and pressure levels.
   public let broker: MemoryBroker
   let hibernation: Hibernation
   private let relay: Relay
@@ -34,16 +35,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   private var ids: [UInt32: AppID] = [:]
   private var heard = PressureLevel.normal
 
-  /// With a hibernation store.
+  /// Makes memory management with a hibernation store.
   ///
   /// - Parameters:
   ///   - scheduler: the host's.
-  ///   - store: for this program alone. What it holds of an earlier run is removed.
-  ///   - io: carries the store's reads, as foreground, and its writes, as background: the broker of the apps'
-  ///     own I/O, so that what the front asks of it goes first. A hibernation then takes 1.1 to 1.6 times as
-  ///     long. `nil`: system calls in no class, so what hibernation writes competes for the disk with what
-  ///     the app in front reads.
-  ///   - report: told what happens, on the host's strand: return soon.
+  ///   - store: for this program only. Its contents from an earlier run are removed.
+  ///   - io: performs the store's reads in the foreground class, and its writes in the background class. Pass
+  ///     the broker of the apps' own I/O, so that foreground requests go first; a hibernation then takes 1.1
+  ///     to 1.6 times as long. `nil`: system calls without a class, so hibernation competes for the disk with
+  ///     the foreground app's reads.
+  ///   - report: called for each event, on the host's strand: return soon.
   /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
   public convenience init(
     scheduler: Scheduler, configuration: MemoryConfiguration = MemoryConfiguration(),
@@ -53,7 +54,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     try self.init(scheduler, configuration, kept: store, io, report)
   }
 
-  /// Without a store: who would be hibernated is terminated.
+  /// Makes memory management without a store: apps that would be hibernated are terminated.
   ///
   /// Parameters and errors are those of ``init(scheduler:configuration:store:io:report:)``.
   public convenience init(
@@ -87,10 +88,11 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     self.report = report
   }
 
-  /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for
-  /// before among them. Call it once, with the host that has this memory. Ends with either of them.
+  /// Begins to serve a host: empties the store, follows memory pressure, and carries out removals, including
+  /// those that were requested before. Call it once, with the host that has this memory. It ends with either
+  /// of them.
   ///
-  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no
+  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel refuses a
   ///   thread.
   public func serve(_ host: AppHost) async throws {
     try await hibernation.clear()
@@ -105,7 +107,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     }
   }
 
-  /// From now on this is the memory of an app that the host knows; on the host's strand.
+  /// Registers the memory of an app that the host knows; called on the host's strand.
   @discardableResult
   fileprivate func keep(_ memory: AppMemory, of app: AppID) -> KeptApp {
     let kept = KeptApp(app, memory)
@@ -114,7 +116,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     return kept
   }
 
-  // MARK: From the host
+  // MARK: Called by the host
 
   package func begins(_ app: HostedApp) {
     let kept =
@@ -143,7 +145,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
         broker.removeOverdue()
       }
     case .notRunning:
-      kept.memory.takeBack()  // also what its last slices had in use
+      kept.memory.takeBack()  // including what its last slices had in use
       kept.memory.finishReturning()
     case .active, .inactive, .background, .stopping, .hibernated, .terminated: break
     }
@@ -181,7 +183,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   package func purgeImages() { for kept in apps.values { kept.image?.purge() } }
 
-  // MARK: From the broker
+  // MARK: Called by the broker
 
   /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that
   /// are away, which are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
@@ -201,7 +203,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   fileprivate func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
     let canHibernate = hibernation.canHibernate(kept)
-    // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
+    // The app was chosen a moment ago. Its standing may have risen since, or it may have been launched again.
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
     let isThere = state == .suspended || state == .stopping || kept.stays
     guard state != .active, isAsChosen, removal.way == .terminate || isThere,
@@ -253,7 +255,7 @@ final class Relay: Sendable {
     }
   }
   private let kept = AtomicLazyReference<Ends>()
-  /// What was asked for before there was a host. Ends with what there was when that came.
+  /// Removals that were requested before the host was set. The stream ends then.
   let early: AsyncStream<Removal>
   private let earlier: AsyncStream<Removal>.Continuation
 
@@ -267,7 +269,7 @@ final class Relay: Sendable {
   var ends: (AppHost, HostMemory)? { kept.load()?.both }
 
   func pass(_ removal: Removal) {
-    // Kept, unless the host has come since: an app is asked for once.
+    // Stored, unless the host was set meanwhile: each app is requested once.
     if kept.load() == nil, case .enqueued = earlier.yield(removal) { return }
     guard let (host, memory) = ends else { return }
     Task(executorPreference: memory.foreground.executor) { await memory.carryOut(removal, on: host) }
@@ -275,8 +277,7 @@ final class Relay: Sendable {
 }
 
 extension AppHost {
-  /// Makes an app known whose memory is looked after. Each launch makes a delegate, which gets the app's
-  /// memory.
+  /// Registers an app whose memory is managed. Each launch makes a delegate, which receives the app's memory.
   public func register(
     _ manifest: Manifest, settings: UserSettings = UserSettings(), memory: HostMemory,
     delegate: @escaping @Sendable (HostedApp, AppMemory) -> any AppDelegate
@@ -289,7 +290,7 @@ extension AppHost {
 }
 
 extension AppStanding {
-  /// What a state of the lifecycle is to memory. (R-MEM-11, R-MEM-12)
+  /// The standing of an app in a lifecycle state. (R-MEM-11, R-MEM-12)
   package init(_ snapshot: AppSnapshot) {
     self =
       switch snapshot.state {

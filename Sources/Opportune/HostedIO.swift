@@ -5,9 +5,10 @@ import OpportuneScheduler
 import SystemPackage
 
 extension IOBroker {
-  /// The I/O of an app's life: storage and network each in the class that ``Restrictions`` has for it, held
-  /// while the app is suspended and delivered once when it is resumed, and ended with it: requests then end
-  /// with `terminated` and descriptors are closed. (R-FTS-07, R-LIFE-08, R-PWR-05)
+  /// Makes the I/O of an app's life. Storage and network each have the class of the app's ``Restrictions``.
+  /// While the app is suspended, completions are held; they are delivered once when it is resumed. The I/O
+  /// ends with the life: requests then end with `terminated`, and descriptors are closed. (R-FTS-07,
+  /// R-LIFE-08, R-PWR-05)
   ///
   /// - Throws: ``IOError`` with code `forked`.
   public func makeIO(for app: HostedApp) throws(IOError) -> AppIO {
@@ -27,14 +28,14 @@ extension IOBroker {
 }
 
 extension HostedApp {
-  /// Keeps sockets alive while the app is suspended. What arrives on one then, or its end, brings the app
-  /// into background and to ``AppDelegate/didReceive(_:)`` as `data`: once per socket and suspension, so it
-  /// should read what is there. A heartbeat is asked for by `post(.heartbeat(…))`. (R-VOIP-01, R-VOIP-03,
-  /// R-VOIP-04)
+  /// Keeps sockets alive while the app is suspended. Data on one, or the end of its stream, reanimates the
+  /// app into the background and is passed to ``AppDelegate/didReceive(_:)`` as `data`: once for each socket
+  /// and suspension, so the app should read everything. Request a heartbeat with `post(.heartbeat(…))`.
+  /// (R-VOIP-01, R-VOIP-03, R-VOIP-04)
   ///
   /// - Parameters:
-  ///   - sockets: open ones of the app. From the next suspension on, until the life ends.
-  ///   - io: of this life; keep it.
+  ///   - sockets: open sockets of the app; kept alive from the next suspension until the life ends.
+  ///   - io: the I/O of this life; keep it.
   /// - Throws: ``HostError``: `apps` for an app without the mode `voip`; ``IOError`` with code
   ///   `configuration`.
   public func keepAlive(_ sockets: [FileDescriptor], of io: AppIO) throws {
@@ -47,17 +48,17 @@ extension HostedApp {
         guard case .dataArrived(let socket) = event, let self else { continue }
         var bytes: Int32 = 0
         _ = ioctl(socket.rawValue, UInt(FIONREAD), &bytes)
-        try? await self.post(.data(bytes: Int(bytes)))  // refused where it has ended
+        try? await self.post(.data(bytes: Int(bytes)))  // refused if the app has ended
       }
     }
   }
 }
 
 extension AppHost {
-  /// A broker whose first held completion of a suspended app is reported to the host, so that it reanimates
-  /// the app where the policy's `completionsReanimate` wants that. (R-FTS-08)
+  /// Makes a broker that reports the first held completion of a suspended app to the host. The host
+  /// reanimates the app if the policy's `completionsReanimate` is set. (R-FTS-08)
   ///
-  /// - Parameter configuration: `heldCompletions` and `onHeldCompletion` are the host's.
+  /// - Parameter configuration: `heldCompletions` and `onHeldCompletion` are overridden by the host.
   /// - Throws: ``IOError``: `configuration`, `unavailable`.
   public nonisolated func makeIOBroker(configuration: IOConfiguration = IOConfiguration()) throws(IOError)
     -> IOBroker
@@ -72,7 +73,7 @@ extension AppHost {
   }
 
   private func completionIsHeld(of name: String) {
-    // Refused where the app is gone by now.
+    // Refused if the app has ended by now.
     if let id = id(of: name) { try? post(.app(id, .completion)) }
   }
 }

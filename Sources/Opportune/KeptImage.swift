@@ -1,8 +1,8 @@
 import OpportuneApps
 import OpportuneMemory
 
-/// An app's image for the switcher in purgeable memory of its own: gone when memory is short, before anybody
-/// is removed.
+/// An app's image for the switcher, in purgeable memory: it is taken when memory is short, before any app is
+/// removed.
 struct KeptImage {
   private let content: Purgeable<UInt8>
   private let count: Int
@@ -29,7 +29,7 @@ struct KeptImage {
     try? content.withContents { (found) throws(Taken) -> [UInt8] in
       switch found {
       case .intact(let buffer): return [UInt8](buffer[..<count])
-      // Thrown, so that what is empty now does not count as content.
+      // Throws, so that the empty memory does not count as content.
       case .purged: throw Taken()
       }
     }

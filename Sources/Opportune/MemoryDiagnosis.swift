@@ -4,12 +4,12 @@ import OpportuneMemory
 import OpportuneScheduler
 
 extension Diagnosis {
-  /// What `opportune doctor` says of memory: how it is given back, watched and saved here.
+  /// The findings of `opportune doctor` about memory: how it is released, watched and saved here. It blocks
+  /// for a few milliseconds, longer where the disk is slow.
   ///
-  /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there,
-  ///   and removed.
-  /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where
-  ///   the disk is slow.
+  /// - Parameter storeFolder: the folder of a hibernation store. A file of 1 MiB is created there and
+  ///   removed.
+  /// - Returns: findings of the area `memory`.
   public static func memoryFindings(storeFolder: String = ".") -> [Finding] {
     var facts = MemoryFacts.read(storeFolder: storeFolder)
     if Capability.ipcLock.counts == true { facts.lockable = .max }
@@ -20,7 +20,7 @@ extension Diagnosis {
 private typealias Finding = Diagnosis.Finding
 
 extension MemoryFacts {
-  /// The pure part: from facts to findings.
+  /// The pure part: derives findings from facts.
   var findings: [Diagnosis.Finding] {
     [
       amountFinding, limitFinding, stallFinding, swapFinding, pageFinding, freeFinding, pageOutFinding,
@@ -123,7 +123,7 @@ extension MemoryFacts {
       remedy: "Linux 5.4 or later.")
   }
 
-  /// Of a means that the kernel gives, or refuses with an error.
+  /// The finding about a kernel function that is available, or refused with an error.
   private func finding(
     _ subject: String, _ means: String, _ error: Int32, fine: String, _ status: Diagnosis.Status,
     cost: String, remedy: String

@@ -1,22 +1,23 @@
 import OpportuneApps
 import OpportuneMemory
 
-/// What became of the memory of a host's apps, for logs. A name is the identifier of the app's manifest.
+/// An event of the memory management of a host's apps, for logs. A name is the identifier of the app's
+/// manifest.
 public enum MemoryEvent: Sendable {
-  /// How short memory is, from now on.
+  /// The new pressure level.
   case level(PressureLevel)
-  /// An app is to go, and why.
+  /// An app is to be removed; the reason.
   case removal(AppID, Removal)
-  /// Its state is in the store, in so many bytes, and its memory is given back.
+  /// Its state was saved with this many bytes, and its memory was released.
   case stored(AppID, name: String, bytes: Int)
-  /// It was not hibernated, and is terminated instead; where ``Removal/isOptional``, it stays as it was.
+  /// It was not hibernated, and is terminated instead; if ``Removal/isOptional``, it is left unchanged.
   case notStored(AppID, name: String, String)
-  /// Its state and its memory are as they were.
+  /// Its state and its memory were restored.
   case restored(AppID, name: String)
-  /// They are not: the app has ended.
+  /// They could not be restored: the app has ended.
   case notRestored(AppID, name: String, String)
 
-  /// Whose; `nil`: of all.
+  /// The app; `nil` for an event of all apps.
   public var app: AppID? {
     switch self {
     case .level: nil
@@ -28,7 +29,7 @@ public enum MemoryEvent: Sendable {
 }
 
 extension MemoryEvent: CustomStringConvertible {
-  /// As the events of the lifecycle: the app, as the host numbers it, and a sentence.
+  /// The app by its number in the host, and a sentence, like the lifecycle's events.
   public var description: String { app.map { "\($0): \(sentence)" } ?? sentence }
 
   private var sentence: String {

@@ -3,9 +3,9 @@
 @_exported import OpportuneMemory
 @_exported import OpportuneScheduler
 
-// What statistics have their times in.
+// The type of times in statistics.
 @_exported import struct OpportuneBase.LatencyHistogram
-// What calls of OpportuneIO take and return, so that who uses them needs no other package.
+// Types in the signatures of OpportuneIO, so that its users need no other package.
 @_exported import struct SystemPackage.Errno
 @_exported import struct SystemPackage.FileDescriptor
 @_exported import struct SystemPackage.FilePath

@@ -1,9 +1,9 @@
-/// Which Opportune this is.
+/// The version and build of the library.
 public enum OpportuneBuild {
-  /// As in CHANGELOG.md, by Semantic Versioning; `-dev` is what comes before that version.
+  /// The version as in CHANGELOG.md, by Semantic Versioning; `-dev` precedes that version.
   public static let version = "0.1.0-dev"
 
-  /// Whether it was built without optimisation, and with assertions: its times say nothing then.
+  /// Whether it was built without optimisation, and with assertions: its times are meaningless then.
   public static var isDebug: Bool {
     #if DEBUG
       true
@@ -12,6 +12,6 @@ public enum OpportuneBuild {
     #endif
   }
 
-  /// Both, for people.
+  /// Version and build, for people.
   public static var description: String { "\(version) (\(isDebug ? "debug" : "release") build)" }
 }

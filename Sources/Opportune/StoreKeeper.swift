@@ -1,8 +1,8 @@
 import OpportuneMemory
 import OpportuneScheduler
 
-/// The hibernation store on a strand of the background band, where waiting for the disk delays nobody in
-/// front.
+/// The hibernation store on a strand of the background band, where waiting for the disk delays no foreground
+/// work.
 actor StoreKeeper {
   private let store: HibernationStore
   private let strand: Strand
@@ -14,7 +14,7 @@ actor StoreKeeper {
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
 
-  /// What an earlier run of the program left is of apps that do not run any more.
+  /// Removes what an earlier run has left: its apps no longer run.
   func clear() throws(StoreError) { for app in store.apps { try store.remove(app) } }
 
   func save(_ name: String, _ state: HandedState, during absence: Absence) throws -> StoredRecord {

@@ -1,7 +1,7 @@
 import OpportuneScheduler
 
-/// Calls into an app for which nobody waits longer than a limit, on a place of their own in front: neither
-/// the host's strand nor its workers are held up by what does not return.
+/// Calls into an app with a time limit, in a foreground app of their own. A call that does not return
+/// occupies neither the host's strand nor its workers.
 struct TimedCalls: Sendable {
   struct Overrun: Error, CustomStringConvertible {
     let limit: Duration
@@ -9,11 +9,10 @@ struct TimedCalls: Sendable {
   }
 
   let scheduler: Scheduler
-  /// Where the time is kept, and the place of calls for which the scheduler has no other.
+  /// The clock's app, which also runs calls for which the scheduler has no room for another app.
   let place: App
 
-  /// What `call` answers. Where that takes longer than `limit` it runs on in background, and what it answers
-  /// is dropped.
+  /// The result of `call`. If it exceeds `limit`, it continues in the background, and its result is dropped.
   ///
   /// - Throws: what `call` throws, or ``Overrun``.
   func answer<Answer: Sendable>(

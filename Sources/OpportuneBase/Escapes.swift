@@ -1,10 +1,10 @@
-// Text of others (names, paths, messages of programs) on its way to a terminal, a page or JSON. All that is
-// printed goes through one of these.
+// Escaping of foreign text (names, paths, messages of programs) for a terminal, a page or JSON. Everything
+// that is printed passes through one of these.
 
 extension Unicode.Scalar {
-  /// Steers a terminal, ends a line, or turns the order of what stands beside it.
+  /// Whether the scalar controls a terminal, ends a line, or changes the direction of the surrounding text.
   private var steers: Bool {
-    // Most of what there is.
+    // The most frequent case.
     if value >= 0x20, value < 0x7F { return false }
     switch properties.generalCategory {
     case .control, .lineSeparator, .paragraphSeparator: return true
@@ -12,7 +12,7 @@ extension Unicode.Scalar {
     }
   }
 
-  /// What stands for it, to be seen.
+  /// The visible spelling of the scalar.
   private var spelled: String {
     switch self {
     case "\n": "\\n"
@@ -36,7 +36,8 @@ extension Unicode.Scalar {
     }
   }
 
-  /// What JSON may have as it is, and a terminal not; it can only stand in strings there.
+  /// The escape for a scalar that JSON may contain and a terminal must not. In JSON it can occur in strings
+  /// only.
   fileprivate var inJSON: String? {
     guard value > 0x7E, steers else { return nil }
     let digits = String(value, radix: 16)
@@ -45,25 +46,25 @@ extension Unicode.Scalar {
 }
 
 extension String {
-  /// For one line of a terminal: what would steer it, or end the line, is spelled out, as `\u{1B}` and `\n`.
-  /// What is escaped once stays the same.
+  /// Escaped for one line of a terminal: control characters and line ends are spelled out, as `\u{1B}` and
+  /// `\n`. Escaping twice is the same as once.
   package var printable: String { escaped(\.onOneLine) }
 
-  /// As ``printable``, for text of several lines: line ends and tabs stay.
+  /// Like ``printable``, for text of several lines: line ends and tabs are kept.
   package var printableLines: String { escaped(\.onLines) }
 
-  /// For HTML, between tags and in attributes: as ``printableLines``, and what has a meaning there becomes an
-  /// entity.
+  /// Escaped for HTML, between tags and in attributes: like ``printableLines``, and characters with a meaning
+  /// in HTML become entities.
   package var inHTML: String { escaped { $0.inMarkup ?? $0.onLines } }
 
-  /// For XML that gives back the same text: only what has a meaning there.
+  /// Escaped for XML such that a parser returns the same text: only characters with a meaning in XML.
   package var inXML: String { escaped(\.inMarkup) }
 
-  /// Of a JSON document, the same document without what would steer a terminal.
+  /// The same JSON document, without characters that control a terminal.
   package var printableJSON: String { escaped(\.inJSON) }
 
-  /// By scalars: a combining mark that follows makes no other character of a quote, for whoever reads the
-  /// page.
+  /// Works on scalars: a combining mark after a quote must not hide the quote, which a reader of the page
+  /// would still parse.
   private func escaped(_ escape: (Unicode.Scalar) -> String?) -> String {
     guard unicodeScalars.contains(where: { escape($0) != nil }) else { return self }
     var result = String.UnicodeScalarView()
@@ -75,6 +76,6 @@ extension String {
 }
 
 extension Sequence<String> {
-  /// Each on a line of its own, whatever is in it.
+  /// Each on a line of its own, with its content escaped.
   package var asLines: String { map { $0.printable + "\n" }.joined() }
 }

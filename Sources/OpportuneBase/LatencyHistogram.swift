@@ -1,22 +1,22 @@
-/// Counts of times in buckets, so many an octave: from 1 µs on a quantile is at most an eighth too long, or a
-/// quarter of jobs' waits.
+/// A histogram of times. Each octave has the same number of buckets. From 1 µs on a quantile is at most an
+/// eighth too long; for the queueing times of jobs, at most a quarter.
 public struct LatencyHistogram: Sendable {
   // Log-linear: the first `1 << bits` buckets are `1 << unit` nanoseconds wide, and so are those of the first
-  // octave behind them; in each octave from there on they are twice as wide as in the one before. The last
-  // one has all the rest.
+  // octave after them. In each further octave they are twice as wide as in the one before. The last bucket
+  // has all larger times.
   @usableFromInline let bits: Int
   @usableFromInline let unit: Int
   @usableFromInline var counts: [UInt64]
 
   @usableFromInline var total: UInt64 = 0
 
-  /// How many times were counted.
+  /// The number of times counted.
   public var count: UInt64 { total }
 
-  /// Empty, with eight buckets an octave, up to 36 minutes.
+  /// Makes an empty histogram, with eight buckets an octave, up to 36 minutes.
   package init() { (bits, unit, counts) = (3, 7, [UInt64](repeating: 0, count: 256)) }
 
-  /// Of what somebody else has counted, in buckets of the same kind.
+  /// Makes a histogram of existing counts, in buckets of the same kind.
   package init(counts: [UInt64], bits: Int, unit: Int) {
     (self.bits, self.unit, self.counts) = (bits, unit, counts)
     total = counts.reduce(0, &+)
@@ -28,26 +28,26 @@ public struct LatencyHistogram: Sendable {
     counts[bucket(of: nanoseconds)] += 1
   }
 
-  /// Of two of the same kind.
+  /// Adds the counts of a histogram of the same kind.
   package mutating func add(_ other: LatencyHistogram) {
     total += other.total
     for bucket in counts.indices { counts[bucket] += other.counts[bucket] }
   }
 
-  /// Takes out what was there before.
+  /// Subtracts earlier counts.
   package mutating func subtract(_ before: LatencyHistogram) {
     total -= min(total, before.total)
     for bucket in counts.indices { counts[bucket] -= min(counts[bucket], before.counts[bucket]) }
   }
 
-  /// The middle of each bucket that is not empty, in nanoseconds: with eight an octave at most a sixteenth
-  /// from what was counted there, of 1 µs and more.
+  /// The middle of each non-empty bucket, in nanoseconds. With eight buckets an octave it differs by at most
+  /// a sixteenth from the times counted there, from 1 µs on.
   package var middles: [(nanoseconds: UInt64, count: UInt64)] {
     counts.indices.filter { counts[$0] > 0 }.map { (end(of: $0) - width(of: $0) / 2, counts[$0]) }
   }
 
-  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was
-  /// counted, or `share` is no number.
+  /// The time that a share (0 to 1) of all times did not exceed, rounded up to the end of its bucket. nil
+  /// where none was counted, or `share` is not a number.
   ///
   /// - Parameter share: 0.99 is the 99th percentile.
   public func quantile(_ share: Double) -> Duration? {
@@ -61,7 +61,7 @@ public struct LatencyHistogram: Sendable {
     return nil
   }
 
-  /// Behind the leading one, `bits` more choose among the buckets of the octave.
+  /// The leading bit selects the octave, the next `bits` bits the bucket in it.
   @inlinable
   func bucket(of nanoseconds: UInt64) -> Int {
     let value = nanoseconds &>> UInt64(unit)

@@ -1,19 +1,19 @@
 public import Synchronization
 
-/// A member of a ``LinkedStack``, of one at a time.
+/// A member of a ``LinkedStack``; of at most one at a time.
 @usableFromInline
 package protocol Linked: AnyObject {
-  /// The stack's own: the member below, or 0. Set before the member is published.
+  /// Owned by the stack: the member below, or 0. Written before the member is published.
   var below: UInt { get set }
 }
 
-/// A stack that any thread pushes to, lock-free, and that is emptied as a whole if at all: nobody takes one
-/// member from the top, so it matters to nobody that a member that comes back has the same address. Retains
-/// its members.
+/// A lock-free stack that any thread pushes to, and that is only ever emptied as a whole. No member is popped
+/// alone, so a reused address cannot cause ABA. Retains its members.
 ///
-/// A stack that is never emptied is a list that only grows, which anybody may walk at any time.
+/// A stack that is never emptied is a list that only grows, which any thread may walk at any time.
 ///
-/// The C core has two of its own, which its explorer checks: `opp_inbox`, and the messages of a ring.
+/// The C core has two such stacks of its own, which its explorer checks: `opp_inbox`, and the messages of a
+/// ring.
 @usableFromInline
 package struct LinkedStack<Member: Linked>: ~Copyable {
   @usableFromInline let top: Atomic<UInt>
@@ -22,8 +22,8 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
   package init() { top = Atomic(0) }
 
   deinit {
-    // relaxed: nobody else is here any more, and the last release of the stack's owner has ordered all that
-    // was done.
+    // relaxed: no other user is left, and the last release of the stack's owner has ordered all earlier
+    // accesses.
     var word = top.load(ordering: .relaxed)
     while let pointer = UnsafeRawPointer(bitPattern: word) {
       word = Unmanaged<Member>.fromOpaque(pointer).takeRetainedValue().below
@@ -33,13 +33,13 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
   @inlinable
   package func push(_ member: Member) {
     let word = UInt(bitPattern: Unmanaged.passRetained(member).toOpaque())
-    // relaxed, here and where the exchange fails: only a guess, which the exchange compares, and nothing is
-    // read by it.
+    // relaxed, here and where the exchange fails: a guess, which the exchange compares; nothing is read
+    // through it.
     var below = top.load(ordering: .relaxed)
     while true {
       member.below = below
-      // seqCst: it comes before the pusher's next look at what he depends on. releasing: publishes the
-      // member, to takeAll() and first(where:).
+      // seqCst: precedes the pusher's next read of its own condition. releasing: publishes the member to
+      // takeAll() and first(where:).
       let (exchanged, original) = top.compareExchange(
         expected: below, desired: word, successOrdering: .sequentiallyConsistent, failureOrdering: .relaxed)
       if exchanged { return }
@@ -51,7 +51,7 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
   @inlinable
   package var isEmpty: Bool { top.load(ordering: .sequentiallyConsistent) == 0 }
 
-  /// The last that was pushed comes first.
+  /// All members, the last pushed first.
   @inlinable
   package func takeAll() -> [Member] {
     guard !isEmpty else { return [] }
@@ -65,10 +65,11 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
     return members
   }
 
-  /// The first from the top of which `body` is true, where nobody takes them. Waits for nobody.
+  /// The first member from the top for which `body` is true. Only for stacks that are never emptied. Never
+  /// waits.
   @inlinable
   package func first(where body: (Member) -> Bool) -> Member? {
-    // seqCst: see push(). A later push continues the release sequence of those below.
+    // seqCst: see push(). A later push continues the release sequence of earlier ones.
     var word = top.load(ordering: .sequentiallyConsistent)
     while let pointer = UnsafeRawPointer(bitPattern: word) {
       let member = Unmanaged<Member>.fromOpaque(pointer).takeUnretainedValue()
@@ -78,7 +79,7 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
     return nil
   }
 
-  /// Looks at all of them from the top, where nobody takes them.
+  /// Visits all members from the top. Only for stacks that are never emptied.
   @inlinable
   package func visit(_ body: (Member) -> Void) {
     _ = first { member in

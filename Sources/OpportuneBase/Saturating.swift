@@ -1,5 +1,5 @@
 extension UInt64 {
-  /// The sum, or the largest number where there is no room for it.
+  /// The sum, clamped to the maximum.
   @inlinable package func saturatingAdd(_ other: UInt64) -> UInt64 {
     let (sum, overflow) = addingReportingOverflow(other)
     return overflow ? .max : sum
@@ -10,7 +10,7 @@ extension UInt64 {
 }
 
 extension Int64 {
-  /// The sum, or the number at the end of the range that it lies beyond.
+  /// The sum, clamped to the range of `Int64`.
   @inlinable package func saturatingAdd(_ other: Int64) -> Int64 {
     let (sum, overflow) = addingReportingOverflow(other)
     return overflow ? (other < 0 ? .min : .max) : sum

@@ -1,13 +1,13 @@
-/// SplitMix64: small, and the same sequence for the same seed everywhere. For tests and measurements, not for
-/// secrets.
+/// The SplitMix64 generator: small, and with the same sequence for the same seed on every machine. For tests
+/// and measurements, not for secrets.
 @usableFromInline
 package struct SplitMix64: RandomNumberGenerator, Sendable {
   @usableFromInline var state: UInt64
 
   @inlinable package init(seed: UInt64) { state = seed }
 
-  /// One of many generators of a seed: neither its neighbours' numbers nor those of a neighbouring seed,
-  /// shifted or not.
+  /// Makes one of many generators of a seed. Its sequence does not overlap with those of its neighbours or of
+  /// a neighbouring seed.
   package init(seed: UInt64, number: UInt64) {
     var generator = SplitMix64(seed: seed)
     generator.state = generator.next() ^ number
@@ -22,7 +22,7 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
     return word ^ (word >> 31)
   }
 
-  /// So many bytes.
+  /// An array of random bytes.
   package mutating func bytes(_ count: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(count + 8)

@@ -3,7 +3,7 @@ internal import Glibc
 /// A point of `CLOCK_MONOTONIC`, or a span of time, in nanoseconds.
 package typealias Nanoseconds = UInt64
 
-/// The kernel's clocks, for all that does not have the C core, whose `opp_now_ns` reads the same clock.
+/// The kernel's clocks, for code without the C core, whose `opp_now_ns` reads the same clock.
 package enum SystemClock {
   /// `CLOCK_MONOTONIC` now.
   package static func now() -> Nanoseconds { read(CLOCK_MONOTONIC) }
@@ -31,11 +31,10 @@ extension Duration {
   /// Whole nanoseconds, rounded towards zero; the nearest `Int64` for durations of more than 292 years.
   package var clampedNanoseconds: Int64 { Int64(clamping: wholeNanoseconds) }
 
-  /// The same as a length of time: 0 for a negative duration, and the nearest `UInt64` for more than 584
-  /// years.
+  /// Whole nanoseconds, clamped to `UInt64`: 0 for a negative duration, the maximum for more than 584 years.
   package var unsignedNanoseconds: Nanoseconds { Nanoseconds(clamping: wholeNanoseconds) }
 
-  /// In seconds, for people and reports.
+  /// Seconds, for people and reports.
   package var inSeconds: Double { Double(clampedNanoseconds) / 1e9 }
 
   private var wholeNanoseconds: Int128 {

@@ -1,10 +1,10 @@
 public import HeapModule
 
-/// Values by time: the earliest first, and of the same time the one that was added first.
+/// A queue of values by time: the earliest first; of equal times, the one that was added first.
 ///
-/// Nothing is taken out of the middle. What does not matter any more stays until it is first, and whoever
-/// gets it looks; ``skip(unless:)`` and ``compact(keeping:)`` let go of it earlier. Who needs to take back
-/// one that he has added keeps a table beside it, as the scheduler's `TimerHeap` does.
+/// Values cannot be removed from the middle. A value that is no longer wanted stays until it is first, and is
+/// then checked by the caller. ``skip(unless:)`` and ``compact(keeping:)`` remove such values earlier. A
+/// caller that must remove a certain value keeps a table beside the queue, like the scheduler's `TimerHeap`.
 @usableFromInline
 package struct TimeQueue<Time: Comparable, Value> {
   @usableFromInline
@@ -54,21 +54,20 @@ package struct TimeQueue<Time: Comparable, Value> {
     heap.popMin().map { ($0.time, $0.value) }
   }
 
-  /// The earliest, where it is due at `now`.
+  /// Removes and returns the earliest value, if it is due at `now`.
   @inlinable
   package mutating func pop(dueAt now: Time) -> Value? {
     guard let next, next <= now else { return nil }
     return heap.popMin()?.value
   }
 
-  /// Takes out from the front what does not matter any more, so that ``next`` is a time at which something
-  /// happens.
+  /// Removes unwanted values from the front, so that ``next`` is the time of a wanted one.
   @inlinable
   package mutating func skip(unless isWanted: (Value, Time) -> Bool) {
     while let first = heap.min, !isWanted(first.value, first.time) { heap.removeMin() }
   }
 
-  /// Keeps only what still matters. O(count).
+  /// Keeps only wanted values. O(count).
   @inlinable
   package mutating func compact(keeping isWanted: (Value, Time) -> Bool) {
     heap = Heap(heap.unordered.filter { isWanted($0.value, $0.time) })

@@ -1,20 +1,20 @@
 package import Glibc
 
-/// A path as the kernel's address of a Unix domain socket.
+/// The kernel's address of a Unix domain socket with a path.
 package struct UnixSocketAddress {
-  /// In bytes: one less than there is room for, since a zero ends it.
+  /// The maximum length in bytes: one less than the field's size, since a zero ends the path.
   package static let longestPath = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
   private var address = sockaddr_un()
 
-  /// `nil` where no socket can have the path: it is empty or too long, or a zero ends it early.
+  /// `nil` where the path is not possible for a socket: it is empty, too long, or contains a zero.
   package init?(_ path: String) {
     guard (1...Self.longestPath).contains(path.utf8.count), !path.utf8.contains(0) else { return nil }
     address.sun_family = sa_family_t(AF_UNIX)
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
   }
 
-  /// As `bind` and `connect` take it.
+  /// Calls `body` with the address in the form for `bind` and `connect`.
   package func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
     withUnsafePointer(to: address) {
       $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -23,7 +23,7 @@ package struct UnixSocketAddress {
     }
   }
 
-  /// The path in an address of the kernel's, which may be cut off anywhere.
+  /// The path in an address from the kernel, which may be truncated anywhere.
   package static func path(of address: UnsafeRawBufferPointer) -> String {
     let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? MemoryLayout<sa_family_t>.size
     return String(decoding: address.dropFirst(offset).prefix { $0 != 0 }, as: UTF8.self)

@@ -1,12 +1,12 @@
 package import Glibc
 
-/// Programs that a tool starts.
+/// Programs that a tool starts as child processes.
 package enum ChildProcess {
-  /// Starts a command of the path.
+  /// Starts a program that is found in PATH.
   ///
   /// - Parameters:
-  ///   - ownSession: in a session of its own, without a terminal.
-  ///   - redirect: what it has in the place of this process's descriptors.
+  ///   - ownSession: whether it runs in a session of its own, without a terminal.
+  ///   - redirect: the descriptors of the child, where they differ from this process's.
   package static func start(
     _ words: [String], ownSession: Bool = false,
     _ redirect: (inout posix_spawn_file_actions_t) -> Void = { _ in }
@@ -29,7 +29,7 @@ package enum ChildProcess {
     return child
   }
 
-  /// Of which children have what they are given.
+  /// A pipe whose ends children inherit only where they are passed on.
   package static func pipe() throws(SystemFailure) -> (reader: Int32, writer: Int32) {
     var ends: [Int32] = [-1, -1]
     guard Glibc.pipe(&ends) == 0 else { throw SystemFailure("no pipe was made") }
@@ -37,7 +37,7 @@ package enum ChildProcess {
     return (ends[0], ends[1])
   }
 
-  /// Returns its status once it has ended, by whomever.
+  /// Waits for the end of the process, however caused, and returns its status.
   @discardableResult
   package static func wait(for child: pid_t) -> Int32 {
     var status: Int32 = 0
@@ -47,14 +47,14 @@ package enum ChildProcess {
 }
 
 extension posix_spawn_file_actions_t {
-  /// Nothing comes in; output goes to what has a name, and with `errors` what it has to say as well, else to
-  /// nobody.
+  /// Redirects input from nothing, and output to a file; with `errors` also the error output, which is
+  /// otherwise discarded.
   package mutating func write(to path: String, _ flags: Int32, errors: Bool) {
     posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0)
     finish(errors)
   }
 
-  /// The same to a file of ours, from where it is.
+  /// The same, to an open descriptor of this process, at its current position.
   package mutating func write(to descriptor: Int32, errors: Bool) {
     posix_spawn_file_actions_adddup2(&self, descriptor, STDOUT_FILENO)
     finish(errors)

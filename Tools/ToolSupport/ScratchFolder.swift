@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// A folder of a tool, for what must have a name. A shell that outlives this process removes it, with all
-/// that is in it, once nobody holds this any more, however the process ends.
+/// A temporary folder of a tool. After the last reference is released, a shell that outlives this process
+/// removes it with its contents, however the process ends.
 package final class ScratchFolder: Sendable {
   package let path: String
   private let held: Int32
   private let shell: pid_t
 
-  /// - Parameter name: what its name begins with.
+  /// - Parameter name: the prefix of the folder's name.
   package init(in folder: String, named name: String = "opportune-bench") throws(SystemFailure) {
     var name = Array("\(folder)/\(name)-XXXXXX".utf8CString)
     guard mkdtemp(&name) != nil else { throw SystemFailure("no folder was made in '\(folder)'") }
@@ -15,7 +15,7 @@ package final class ScratchFolder: Sendable {
     do throws(SystemFailure) {
       let (reader, writer) = try ChildProcess.pipe()
       defer { close(reader) }
-      // What ends this process may be meant for all of its group.
+      // A signal that ends this process may be sent to its whole process group.
       let script = "trap '' HUP INT TERM; read nothing; rm -rf -- \"$0\""
       do throws(SystemFailure) {
         shell = try ChildProcess.start(["sh", "-c", script, path], ownSession: true) {

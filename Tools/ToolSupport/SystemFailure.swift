@@ -1,7 +1,8 @@
 internal import Glibc
 import OpportuneBase
 
-/// A system call of a tool failed: the description says what is not there for it, and the kernel's reason.
+/// A failed system call of a tool: the description says what is missing because of it, and the kernel's
+/// reason.
 package struct SystemFailure: Error, CustomStringConvertible {
   package let description: String
 

@@ -26,8 +26,8 @@ OPP_BEGIN_DECLS
 
 #ifndef OPP_CHECKED
 #define OPP_POOL_WORKERS 1024
-#define OPP_PICKS 16          /* each such take begins with a level in turn */
-#define OPP_SEARCH_LOOKS 100  /* looks for something before a token is given back */
+#define OPP_PICKS 16          /* every such take begins with another level, in turn */
+#define OPP_SEARCH_LOOKS 100  /* how often the queues are searched before a token is returned */
 #endif
 
 typedef struct opp_pool opp_pool;
@@ -55,9 +55,9 @@ void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms
 /* --- Any thread ----------------------------------------------------------------------------- */
 
 typedef enum OPP_CLOSED_ENUM opp_notified {
-    OPP_NOTIFIED_WOKEN = 0,    /* a sleeper was woken, with a token in its hand */
-    OPP_NOTIFIED_BUSY = 1,     /* all tokens are in use; their holders will look */
-    OPP_NOTIFIED_NOBODY = 2,   /* a token is free, but no worker sleeps: start one */
+    OPP_NOTIFIED_WOKEN = 0,    /* a parked worker was woken, and holds a token */
+    OPP_NOTIFIED_BUSY = 1,     /* all tokens are in use; their holders will look at the queues */
+    OPP_NOTIFIED_NOBODY = 2,   /* a token is free, but no worker is parked: start one */
 } opp_notified;
 
 /* Wakes one worker if a token is free. */
@@ -74,7 +74,8 @@ OPP_MUST_USE opp_wake opp_pool_wake_if_ready(opp_pool *_Nonnull pool);
  * use. */
 uint64_t opp_pool_takeable(const opp_pool *_Nonnull pool);
 
-/* opp_pool_watch() arms the alarm for a look at the pool, if the pool has one; the other sets its delay. */
+/* opp_pool_watch() arms the alarm for a look at the pool, if the pool has an alarm.
+ * opp_pool_set_watch_delay() sets its delay. */
 void opp_pool_watch(opp_pool *_Nonnull pool);
 void opp_pool_set_watch_delay(opp_pool *_Nonnull pool, uint64_t delay_ns);
 
@@ -275,7 +276,7 @@ uint64_t opp_worker_idle_turn(const opp_worker *_Nonnull worker);
 typedef enum OPP_CLOSED_ENUM opp_handed {
     OPP_HANDED_OFF = 0,  /* done: let another work in its place */
     OPP_HANDED_NOT = 1,  /* it keeps its place */
-    OPP_HANDED_LATE = 2, /* likewise; but others may have found the places full meanwhile: look what waits */
+    OPP_HANDED_LATE = 2, /* the same, but other work may have found the places full: check for it */
 } opp_handed;
 
 /* Hands its token, or its place as the spare worker, to another worker. Never OPP_HANDED_LATE. */

@@ -109,7 +109,7 @@ void opp_producer_release(opp_producer *_Nonnull producer);
 
 /* --- Apps ----------------------------------------------------------------------------------- */
 
-/* NULL where max_apps are in use (errno-free: it is the only reason besides memory). `band` is 0 to 2. */
+/* NULL where max_apps are in use, or memory is short. `band` is 0 to 2. */
 opp_app *_Nullable opp_app_create(opp_core *_Nonnull core, uint8_t band, bool suspended);
 
 /* The app must have no queued job, and no thread may push to it any more. Its index is reused. */
@@ -139,7 +139,7 @@ bool opp_app_is_suspended(const opp_app *_Nonnull app);
  * suspended. */
 uint64_t opp_app_levels(const opp_app *_Nonnull app);
 
-/* Jobs queued now, by a walk over its queues; exact only while nobody pushes or takes. */
+/* The number of jobs queued now, by a walk over the queues; exact only while no thread pushes or takes. */
 uint64_t opp_app_queued(const opp_app *_Nonnull app);
 
 /* How many consumers are inside a job of this app. */
@@ -160,7 +160,7 @@ OPP_MUST_USE int opp_push(opp_producer *_Nonnull producer, opp_app *_Nonnull app
 typedef enum OPP_CLOSED_ENUM opp_wake {
     OPP_WAKE_NOTHING = 0, /* nothing */
     OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
-    OPP_WAKE_START = 2,   /* start a worker: a token is free, and nobody sleeps */
+    OPP_WAKE_START = 2,   /* start a worker: a token is free, and no worker is parked */
 } opp_wake;
 
 typedef struct opp_submitted {

@@ -47,7 +47,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
     case parked
     /// A close, until nothing is in flight on its descriptor.
     case closing
-    /// The kernel has it, or it waits for room in the ring.
+    /// The kernel has the request, or the request waits for room in the ring.
     case inFlight(Flight)
     case ended
   }

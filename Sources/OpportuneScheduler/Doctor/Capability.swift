@@ -1,14 +1,14 @@
 import Glibc
 
-/// Linux capabilities that matter to the library, by their numbers in `linux/capability.h`.
+/// The Linux capabilities that the library uses, by their numbers in `linux/capability.h`.
 package enum Capability: UInt64 {
   case ipcLock = 14
   case sysAdmin = 21
   case sysNice = 23
   case sysResource = 24
 
-  /// Whether the calling thread has this capability in the initial user namespace. One held only in another
-  /// user namespace gives no right over what a whole machine shares, such as priorities and locked memory.
+  /// Whether the calling thread has this capability in the initial user namespace. In another user namespace
+  /// it gives no right to resources that the whole machine shares, such as priorities and locked memory.
   /// `nil` if /proc does not show the capabilities. A namespace that cannot be read counts as the initial
   /// one.
   package var counts: Bool? {
@@ -26,17 +26,17 @@ package enum Capability: UInt64 {
 
 /// The user namespace of this process.
 enum UserNamespace {
-  /// Whether it is not the initial user namespace. `nil` if /proc does not tell.
+  /// Whether it is not the initial user namespace. `nil` if /proc does not show it.
   static var isOwn: Bool? {
     var status = stat()
     return stat("/proc/self/ns/user", &status) == 0 ? status.st_ino != first : nil
   }
 
-  /// `PROC_USER_INIT_INO` of the kernel, which never changes.
+  /// The inode number of the initial user namespace, the kernel's constant `PROC_USER_INIT_INO`.
   private static let first: ino_t = 0xEFFF_FFFD
 }
 
-/// /proc/thread-self/status. Of the calling thread, because capabilities and seccomp filters are per thread.
+/// /proc/thread-self/status of the calling thread: capabilities and seccomp filters belong to a thread.
 enum StatusFile {
   static let path = "/proc/thread-self/status"
 

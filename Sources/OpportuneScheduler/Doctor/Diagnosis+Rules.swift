@@ -1,8 +1,8 @@
 import Glibc
 internal import OpportuneBase
 
-// The pure part: from facts to findings. What a pool gets is asked of `KernelPriority`, which decides it in
-// the scheduler too, so that this page cannot say anything else.
+// The pure part: it derives findings from facts. The priorities of the pools come from `KernelPriority`,
+// which the scheduler uses too, so the findings cannot differ from the scheduler's behaviour.
 
 extension Diagnosis {
   init(_ facts: SystemFacts, configuration: SchedulerConfiguration = SchedulerConfiguration()) {
@@ -24,7 +24,7 @@ private let howToPrivilegeInNamespace =
   + "of it, before (systemd: LimitNICE=-10 and LimitRTPRIO=64; containers: --ulimit nice=30 --ulimit rtprio=64; login "
   + "sessions: 'nice -10' and 'rtprio 64' in /etc/security/limits.conf), or run the program outside with CAP_SYS_NICE."
 
-/// It is said in full once.
+/// The full explanation appears once, in the finding "User".
 private let seeUser = "See User."
 
 // MARK: System
@@ -77,7 +77,7 @@ extension SystemFacts {
       remedy: hasOwnUsers == true ? howToPrivilegeInNamespace : howToPrivilege)
   }
 
-  /// A scheduler's own: the monitor's, and one for each worker of two pools.
+  /// Descriptors of the scheduler itself: the monitor's, and one for each worker of two pools.
   private var schedulerDescriptors: Int { 5 + 2 * (width + 1) }
 
   private var descriptorFinding: Finding {
@@ -409,7 +409,7 @@ extension SystemFacts {
     ]
   }
 
-  /// Of a call that is not allowed: what refuses it, and what lets it pass.
+  /// For a system call that is forbidden: what forbids it, and how to allow it.
   private var whoRefusesRings: (String?, String?) {
     switch (ringsDisabled ?? 0, hasSeccompFilter) {
     case (2..., _): ("kernel.io_uring_disabled is 2", enableRings)
@@ -428,7 +428,8 @@ extension SystemFacts {
     }
   }
 
-  /// Of a call that is not there. A kernel with this setting has it.
+  /// For a system call that does not exist: what hides it, and how to get it. A kernel with the setting
+  /// `kernel.io_uring_disabled` has the call.
   private var whoHidesRings: (String?, String?) {
     let other = "A kernel with CONFIG_IO_URING; some sandboxes (gVisor) have none."
     return switch (ringsDisabled, hasSeccompFilter) {
@@ -478,7 +479,7 @@ private func duration(_ nanoseconds: UInt64) -> String {
   }
 }
 
-/// A number of thousandths in full, without zeros at its end.
+/// A number of thousandths as a decimal, without trailing zeros.
 private func decimal(_ value: UInt64) -> String {
   var rest = String(value % 1000 + 1000).dropFirst()
   while rest.last == "0" { rest.removeLast() }

@@ -4,8 +4,8 @@ extension Diagnosis {
   /// The findings as a table, for people.
   ///
   /// - Parameters:
-  ///   - columns: how wide it may be; below 60 counts as 60.
-  ///   - usesColor: whether the terminal understands colours.
+  ///   - columns: the maximum width; at least 60.
+  ///   - usesColor: whether the terminal supports colours.
   package func text(columns: Int = 100, usesColor: Bool = false) -> String {
     TextLayout(columns: max(60, columns), usesColor: usesColor).render(self)
   }
@@ -48,8 +48,8 @@ private struct TextLayout {
     return text.enumerated().map { ($0.offset == 0 ? head : indent) + $0.element }
   }
 
-  /// Lines of `room` characters, the first behind `label`, the others as far in. A number stays with its
-  /// unit.
+  /// Wraps `text` into lines of `room` characters. The first line follows `label`, the others are indented
+  /// alike. A number is kept with its unit.
   private func wrap(_ text: String, _ room: Int, label: String = "") -> [String] {
     let room = room - label.count
     let unitWidth = 3

@@ -1,4 +1,4 @@
-/// What a limit of threads leaves a scheduler, as it shares them itself.
+/// How many workers a scheduler can have under a limit of threads, by the scheduler's own rule.
 extension SystemFacts {
   var threadFinding: Diagnosis.Finding {
     guard let room = threadLimits.room else { return .init(.system, "Threads", .ok, found: "no limit") }

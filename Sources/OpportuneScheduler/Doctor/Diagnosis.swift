@@ -1,60 +1,59 @@
-/// What Opportune finds on this machine, what each thing that is worse than it could be costs, and how to
-/// mend it.
+/// What Opportune finds on this machine: for each thing that is not optimal, its cost and a remedy.
 ///
-/// `opportune doctor` prints it; a program may keep it in its own log. A value: safe to use from any thread.
+/// `opportune doctor` prints it; a program may write it to its own log. A value: safe to use from any thread.
 ///
 ///     for finding in Diagnosis.run().findings where finding.status != .ok {
 ///       print(finding.subject, finding.found)
 ///     }
 public struct Diagnosis: Sendable, Hashable, Codable {
-  /// What a finding is about.
+  /// The subject area of a finding.
   public enum Area: String, Sendable, Hashable, Codable, CaseIterable {
-    /// Kernel, user and what the process may see.
+    /// Kernel, user and visible parts of the system.
     case system
     /// CPUs, nodes and limits on them.
     case processors
     /// What the kernel's scheduler offers.
     case priorities
-    /// Which kernel class each pool gets here, and how work moves between them.
+    /// The kernel class of each pool here, and how work moves between them.
     case pools
-    /// How CPU time and blocking are told.
+    /// How CPU time and blocking are measured.
     case accounting
-    /// How memory is given back, watched and saved.
+    /// How memory is released, watched and saved.
     case memory
     /// Files and sockets.
     case io
     /// The Swift runtime.
     case runtime
-    /// What a scheduler did that was started to see.
+    /// The behaviour of a scheduler that was started as a test.
     case selfTest
   }
 
-  /// How well it is.
+  /// The rating of a finding.
   public enum Status: String, Sendable, Hashable, Codable, CaseIterable {
-    /// As good as it gets.
+    /// Optimal.
     case ok
-    /// It works, with a cost.
+    /// It works, at a cost.
     case degraded
-    /// It is not there.
+    /// It is missing.
     case missing
   }
 
-  /// One thing that was looked at.
+  /// One aspect of the machine.
   public struct Finding: Sendable, Hashable, Codable {
-    /// What it is about.
+    /// The subject area.
     public var area: Area
-    /// What was looked at, in a word or two.
+    /// The subject, in a word or two.
     public var subject: String
-    /// How well it is.
+    /// The rating.
     public var status: Status
     /// What was found.
     public var found: String
-    /// What follows from it, where something does.
+    /// The consequence, where there is one.
     public var cost: String?
-    /// How to mend it, where one can.
+    /// The remedy, where there is one.
     public var remedy: String?
 
-    /// A finding of one's own, to be printed with the others.
+    /// Makes a finding, to be printed with the others.
     package init(
       _ area: Area, _ subject: String, _ status: Status, found: String, cost: String? = nil,
       remedy: String? = nil
@@ -68,22 +67,24 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     }
   }
 
-  /// In the order in which they are to be read, areas together.
+  /// The findings in reading order, grouped by area.
   public var findings: [Finding]
 
-  /// A diagnosis of findings that are known already.
+  /// Makes a diagnosis of existing findings.
   package init(findings: [Finding]) {
     self.findings = findings
   }
 
-  /// Looks at this machine, as this process sees it. Reads, and tries priorities on a thread that ends
-  /// afterwards; changes nothing. Takes a few milliseconds, and blocks meanwhile.
+  /// Examines this machine, as this process sees it.
+  ///
+  /// It reads files, and tries priorities on a temporary thread; it changes nothing. It blocks for a few
+  /// milliseconds.
   public static func run(configuration: SchedulerConfiguration = SchedulerConfiguration()) -> Diagnosis {
     Diagnosis(SystemFacts.read(), configuration: configuration)
   }
 
-  /// Adds findings of areas that ``run(configuration:)`` does not look at, or not alone, each at the end of
-  /// its area.
+  /// Adds findings of areas that ``run(configuration:)`` covers only in part or not at all, each at the end
+  /// of its area.
   package mutating func add(_ more: [Finding]) {
     let order = Area.allCases
     for finding in more {
@@ -92,7 +93,7 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     }
   }
 
-  /// How many findings have `status`.
+  /// The number of findings with `status`.
   package func count(_ status: Status) -> Int {
     findings.count { $0.status == status }
   }

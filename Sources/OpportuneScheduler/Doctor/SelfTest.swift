@@ -1,22 +1,22 @@
 internal import COpportune
 import Synchronization
 
-/// A scheduler that is started to see whether it does what the rest of the diagnosis says: the kernel may say
-/// that a thing is allowed and do another.
+/// A scheduler that is started to verify the rest of the diagnosis: the kernel may report that an operation
+/// is allowed, and behave differently.
 ///
-/// Every job ends by itself, and the shutdown at the end has a deadline, so it never hangs.
+/// Every job ends by itself, and the shutdown at the end has a deadline, so the test never hangs.
 struct SelfTest {
-  /// What its jobs have seen.
+  /// What the test's jobs have observed.
   final class Outcome: Sendable {
     let foreground = Atomic<Int>(-1)
     let background = Atomic<Int>(-1)
     let ranSuspended = Atomic<Bool>(false)
     let cancelled = Atomic<Bool>(false)
 
-    /// What they begin with.
+    /// The initial value of each observation.
     static let unseen = -1
 
-    /// Class and nice value of the calling thread, in one number.
+    /// Stores the class and nice value of the calling thread as one number.
     static func note(_ place: borrowing Atomic<Int>) { place.store(classOfThread(), ordering: .relaxed) }
 
     static func classOfThread() -> Int {
@@ -27,16 +27,16 @@ struct SelfTest {
     }
 
     static func pack(_ isIdle: Bool, _ isRealTime: Bool, _ nice: Int) -> Int {
-      // Nice means nothing in the other classes.
+      // Nice applies to the normal class only.
       isRealTime ? 2000 : isIdle ? 1000 : nice + 100
     }
   }
 
-  /// What came of it.
+  /// The result of the test.
   struct Result: Sendable {
-    /// Why there is no more than this; nil where it ran to its end.
+    /// Why the test is incomplete; nil where it ran to its end.
     var failure: String?
-    /// Whether the pools' threads have the class that they should have; nil where no job has run there.
+    /// Whether the pools' threads have the expected class; nil where no job has run there.
     var foregroundIsAsSaid: Bool?
     var backgroundIsAsSaid: Bool?
     var demotions: UInt64 = 0
@@ -44,7 +44,7 @@ struct SelfTest {
     var escapes: UInt64 = 0
   }
 
-  /// Tasks that are made to escape.
+  /// The number of tasks that are made to escape.
   static let escapes = 3
 
   static func run(_ configuration: SchedulerConfiguration) async -> Result {
@@ -100,7 +100,7 @@ struct SelfTest {
 }
 
 extension SelfTest.Result {
-  /// - Parameter hasHook: whether this runtime lets escapes be counted.
+  /// - Parameter hasHook: whether this runtime allows to count escapes.
   func findings(hasHook: Bool) -> [Diagnosis.Finding] {
     if let failure {
       return [
@@ -157,9 +157,10 @@ extension SelfTest.Result {
 }
 
 extension Diagnosis {
-  /// As ``run(configuration:)``, and starts a scheduler besides, to see whether it does here what the
-  /// findings say. Takes some 50 ms of CPU time. From the first call on the process's tasks go through the
-  /// runtime's enqueue hook.
+  /// Like ``run(configuration:)``, with a scheduler that is started to verify the findings.
+  ///
+  /// Takes about 50 ms of CPU time. From the first call on, the process's tasks pass through the runtime's
+  /// enqueue hook.
   public static func runWithSelfTest(
     configuration: SchedulerConfiguration = SchedulerConfiguration()
   ) async -> Diagnosis {

@@ -2,7 +2,7 @@ internal import COpportune
 internal import COpportuneRuntime
 import Glibc
 
-/// What a diagnosis is made from; read from the machine, or made up by a test.
+/// The facts of a diagnosis: read from the machine, or given by a test.
 struct SystemFacts: Sendable, Equatable {
   struct Version: Sendable, Equatable, Comparable {
     var major: Int
@@ -11,21 +11,21 @@ struct SystemFacts: Sendable, Equatable {
     static func < (lhs: Version, rhs: Version) -> Bool { (lhs.major, lhs.minor) < (rhs.major, rhs.minor) }
   }
 
-  /// As `uname -r` prints it.
+  /// The release, as printed by `uname -r`.
   var kernel = ""
   var machine = ""
   var userID: UInt32 = 0
-  /// `CAP_SYS_NICE` of the namespace that it is in; nil where it is not known.
+  /// Whether the process has `CAP_SYS_NICE` in its user namespace; nil where unknown.
   var hasSysNice: Bool?
-  /// In another user namespace than the machine's, whose capabilities do not count for priorities; nil where
-  /// it is not known.
+  /// Whether the process is in a user namespace other than the initial one, whose capabilities do not count
+  /// for priorities; nil where unknown.
   var hasOwnUsers: Bool?
-  /// The lowest nice value that `RLIMIT_NICE` allows, -20 to 20; 20 is none.
+  /// The lowest nice value that `RLIMIT_NICE` allows, -20 to 20; 20 allows none.
   var niceLimit = 20
   /// `RLIMIT_RTPRIO`, 0 to 99.
   var realTimeLimit = 0
   var hasProc = true
-  /// The soft limit of open files; nil is none.
+  /// The soft limit of open files; nil is no limit.
   var descriptorLimit: Int?
   var threadLimits = ThreadLimits()
 
@@ -33,17 +33,17 @@ struct SystemFacts: Sendable, Equatable {
   var onlineCPUs = 1
   var nodes = 1
   var hasNUMA = true
-  /// Thousandths of a CPU; 0 is none.
+  /// The CPU quota in thousandths of a CPU; 0 is none.
   var quotaMilli: UInt64 = 0
   /// How many workers may run at once.
   var width = 1
 
-  /// nil where the kernel has none, or /proc is not there.
+  /// Whether autogroups are enabled; nil where the kernel has none, or /proc is missing.
   var autogroup: Bool?
-  /// Microseconds out of `realTimePeriod`; -1 is no limit, nil is unknown.
+  /// Microseconds in each `realTimePeriod`; -1 is no limit, nil is unknown.
   var realTimeRuntime: Int?
   var realTimePeriod = 1_000_000
-  /// The highest `SCHED_RR` priority that may be entered.
+  /// The highest permitted `SCHED_RR` priority.
   var realTimePriorityMax = 0
   var privileges = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
   var defaultSlice: UInt64 = 0
@@ -51,13 +51,13 @@ struct SystemFacts: Sendable, Equatable {
   /// Whether the kernel tells for whose lock a thread of this process waits.
   var canSeeLocks = true
 
-  /// 0, or the error of `io_uring_setup`, positive.
+  /// 0, or the `errno` of `io_uring_setup`.
   var ringError: Int32 = 0
-  /// `kernel.io_uring_disabled`; nil where the kernel has none, or /proc is not there.
+  /// `kernel.io_uring_disabled`; nil where the kernel has none, or /proc is missing.
   var ringsDisabled: Int?
-  /// `CAP_SYS_ADMIN`, where it counts.
+  /// Whether the process has an effective `CAP_SYS_ADMIN`.
   var hasSysAdmin: Bool?
-  /// nil where it is not known.
+  /// nil where unknown.
   var hasSeccompFilter: Bool?
   var ringOperations = 0
 
@@ -65,7 +65,7 @@ struct SystemFacts: Sendable, Equatable {
   var knowsJobLayout = true
   var hasEnqueueHook = true
 
-  /// nil where the release begins with no number.
+  /// nil where the release does not begin with a number.
   var kernelVersion: Version? {
     let parts = kernel.split(separator: ".", maxSplits: 2).map { $0.prefix { $0.isNumber } }
     guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1]) else { return nil }
@@ -75,12 +75,12 @@ struct SystemFacts: Sendable, Equatable {
   /// The lowest nice value that this process may take.
   var lowestNice: Int { mayRaise ? -20 : niceLimit }
 
-  /// By `CAP_SYS_NICE`, where it counts.
+  /// Whether `CAP_SYS_NICE` is effective.
   var mayRaise: Bool { hasSysNice == true && hasOwnUsers != true }
 }
 
 extension SystemFacts {
-  /// Of this machine, as this process sees it.
+  /// Reads the facts of this machine, as this process sees it.
   static func read() -> SystemFacts {
     var facts = SystemFacts()
     facts.readIdentity()
@@ -152,9 +152,9 @@ extension SystemFacts {
   }
 }
 
-/// Files of /proc, which have no size and are read at once.
+/// Files of /proc: they report no size, and are read with one call.
 enum SmallFile {
-  /// The first 16 KiB of the file, or nil where it cannot be read.
+  /// The first 16 KiB of the file; nil where it cannot be read.
   static func read(_ path: String) -> String? {
     let descriptor = retrying { open(path, O_RDONLY | O_CLOEXEC) }
     guard descriptor >= 0 else { return nil }

@@ -120,7 +120,7 @@ final class Monitor: @unchecked Sendable {
     if isWatched, engine.pools.allSatisfy({ $0.liveWorkers > 0 }) { return begin() }
     engine.close()
     self.engine = nil
-    // The workers end now, and nobody reads what they post.
+    // The workers end now, and their messages are no longer read.
     for pool in engine.pools { pool.workers = [] }
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
