@@ -4,9 +4,12 @@
  * kernel counts them as idle, and gives them the next request, which waits. Here a close has ended when it is
  * answered, and no request waits behind it.
  *
- * Each thread has one close at a time. The thread that may access a closer, by its place: in `idle`, in
- * `ended` the owner its `state` is ASKED its thread in `done` none; the owner takes the whole list There is
- * no lock, and the threads allocate nothing, so no thread of the program is waited for.
+ * Each thread has one close at a time. The thread that may access a closer, by its place:
+ *     in `idle`, in `ended`    the owner
+ *     its `state` is ASKED     its thread
+ *     in `done`                none; the owner takes the whole list
+ *
+ * There is no lock, and the threads allocate nothing, so no thread of the program is waited for.
  */
 #include "opp_system.h"
 #include "ring.h"

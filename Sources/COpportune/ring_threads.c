@@ -2,9 +2,12 @@
  * The backend for kernels that refuse io_uring: system calls on a few threads for files, poll(2) in the owner
  * for sockets and pipes.
  *
- * A request has a slot from prepare to completion. The thread that may access it, by state: FREE, WAITING the
- * owner QUEUED the holder of `lock`; the slot is in the list `first`..`last` RUNNING the thread that took it;
- * it then pushes the slot to `done`, by compare-and-swap DONE the owner, which takes the whole list `done`
+ * A request has a slot from prepare to completion. The thread that may access it, by state:
+ *     FREE, WAITING  the owner
+ *     QUEUED         the holder of `lock`; the slot is in the list `first`..`last`
+ *     RUNNING        the thread that took it; it then pushes the slot to `done`, by compare-and-swap
+ *     DONE           the owner, which takes the whole list `done`
+ *
  * All threads have the owner's scheduling class, and `lock` is held for a few instructions only, never in a
  * call that waits. No background thread of the program ever holds it.
  */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 void opp_segments_init(opp_segments *segments) {
-    /* the table itself comes zeroed, and untouched, from the caller */
+    /* the caller provides the table zeroed, with untouched pages */
     memset(segments, 0, offsetof(opp_segments, slab));
 }
 

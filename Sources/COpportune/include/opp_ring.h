@@ -11,8 +11,9 @@
  *    come.
  *  - opp_ring_post() never blocks. A thread that is stopped inside it delays no other thread's message.
  *  - No call allocates after opp_ring_create() and opp_ring_start(), in either backend.
- *  - An owner with nothing to do sleeps without a wake-up. Memory that a request points to belongs to the
- *    kernel from opp_ring_prepare() to its (last) completion.
+ *  - An owner with nothing to do sleeps without a wake-up.
+ *
+ * Memory that a request points to belongs to the kernel from opp_ring_prepare() to its (last) completion.
  */
 #ifndef OPP_RING_H
 #define OPP_RING_H

@@ -22,8 +22,8 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
 } opp_counter;
 
 #define OPP_COUNTERS 9
-/* Buckets of waits, as Swift's LatencyHistogram has them: 1 << BITS an octave, the first 1 << UNIT
- * nanoseconds wide. */
+/* Buckets of waits, as in Swift's LatencyHistogram: 1 << BITS an octave, the first 1 << UNIT nanoseconds
+ * wide. */
 #define OPP_BUCKETS 112 /* up to 9 minutes */
 #define OPP_BUCKET_BITS 2
 #define OPP_BUCKET_UNIT 10
