@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A thread of the core that runs until it is let go, as Swift starts and watches one.
+/// A thread of the core that runs until a test ends it, started and observed as Swift does.
 private final class Guest: @unchecked Sendable {
   // Written by the thread before it posts `ready`, read after that was waited for.
   private(set) var id: Int32 = 0

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/api.md shows the marked parts of the files beside this one, which are compiled, and no other.
+/// docs/api.md shows exactly the marked parts of the files beside this one, which are compiled.
 @Suite(.bounded) struct PageTests {
   private struct Section {
     var types: [String] = []

@@ -2,8 +2,8 @@ import Opportune
 import TestSupport
 import Testing
 
-/// What docs/api.md shows, between `docs:` and `end`; `PageTests` compares. Built without the package's own
-/// access level.
+/// The examples of docs/api.md, between `docs:` and `end`; `PageTests` compares them. Built without the
+/// package's own access level.
 @Suite(.bounded) struct SchedulerExamples {
   @Test func apps() throws {
     // docs: apps

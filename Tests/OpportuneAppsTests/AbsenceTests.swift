@@ -8,8 +8,8 @@ import Testing
 @testable import Opportune
 @testable import OpportuneApps
 
-/// A disk that takes no content while its gate is closed. The keeper's strand has it, and a test what is in
-/// boxes.
+/// A disk that accepts no content while its gate is closed. The keeper's strand owns it; a test accesses what
+/// is in boxes.
 private final class GatedDisk: StoreDevice, @unchecked Sendable {
   struct Counts: Sendable {
     var isAtGate = false

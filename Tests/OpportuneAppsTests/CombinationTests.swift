@@ -2,7 +2,7 @@ import OpportuneApps
 import TestSupport
 import Testing
 
-/// Services and restrictions, each on and off with each other one.
+/// Services and restrictions, each on and off in combination with every other one.
 @Suite(.bounded) struct CombinationTests {
   private static let switches: [(String, @Sendable (inout AppsPolicy, Bool) -> Void)] = [
     ("switching", { $0.switching = $1 ? .all : .off }), ("tasks", { $0.tasks.isOn = $1 }),

@@ -7,7 +7,7 @@ import Testing
 @testable import Opportune
 @testable import OpportuneApps
 
-/// Apps that take their time to hand over, or to take back.
+/// Apps that are slow to hand over their state, or to take it over.
 @Suite(.bounded) struct HandingOverTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())")
     .path

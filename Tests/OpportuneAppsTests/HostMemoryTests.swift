@@ -5,7 +5,7 @@ import Testing
 
 @testable import Opportune
 
-/// An app with state of each kind; says what happens to it, in order.
+/// An app with state of each kind; it reports its callbacks, in order.
 private final class Notes: HibernatingApp {
   struct Content: Codable, Sendable, Equatable {
     var lines: [String]

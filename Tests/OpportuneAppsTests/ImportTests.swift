@@ -2,7 +2,7 @@ import Opportune
 import TestSupport
 import Testing
 
-/// What is in scope where Opportune is imported, and nothing else.
+/// What is in scope for a program that imports Opportune only.
 @Suite(.bounded) struct ImportTests {
   @Test(.timeLimit(.minutes(1))) func whatItsCallsTakeAndReturnCanBeNamed() async throws {
     let io = try IOBroker().makeApp(named: "files")

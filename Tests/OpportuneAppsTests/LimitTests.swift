@@ -2,7 +2,7 @@ import OpportuneApps
 import TestSupport
 import Testing
 
-/// Each limit counts as it is set, to the tick.
+/// Each limit takes effect exactly at its setting, to the tick.
 @Suite(.bounded) struct LimitTests {
   struct Limit: Sendable, CustomTestStringConvertible {
     let name: String

@@ -2,8 +2,8 @@ import Opportune
 import TestSupport
 import Testing
 
-/// A host that leaves its apps all the time that the slowest machine may need, and is done with each callback
-/// as soon as it has returned.
+/// A host that allows its apps as much time as the slowest machine may need, and handles each callback's end
+/// at once.
 func patientHost(
   scheduler: Scheduler? = nil, brokers: [any ResourceBroker] = [],
   _ change: (inout AppsPolicy) -> Void = { _ in }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneApps
 
-/// The image that an app gives at its suspension, beside the host.
+/// The image that an app makes at its suspension, off the host's strand.
 @Suite(.bounded) struct LiveImageTests {
   /// Its n-th image takes until `mayEnd` is n.
   private struct Painter: AppDelegate {

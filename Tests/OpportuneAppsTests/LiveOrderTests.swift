@@ -3,7 +3,7 @@ import Opportune
 import TestSupport
 import Testing
 
-/// What comes for a live app, and the callbacks before it.
+/// The order of notices to a live app and of the callbacks before them.
 @Suite(.bounded) struct LiveOrderTests {
   /// Gives way in each callback, so that whatever does not wait for its end comes before that.
   private actor Slow: AppDelegate {

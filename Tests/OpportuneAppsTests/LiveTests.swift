@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What a delegate heard, in order.
+/// The callbacks of a delegate, in order.
 private actor Journal: AppDelegate {
   private(set) var heard: [String] = []
   private var image: UInt8 = 0

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Opportune
 
-/// A machine on which nothing is wanting.
+/// A machine without any shortcoming.
 private var fine: MemoryFacts {
   var facts = MemoryFacts()
   facts.machine = MemoryReading(capacity: 16_800_000_000, inUse: 412_000_000)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneApps
 
-/// Whose a socket's path is, and who waits for whom at it.
+/// Which host owns a socket's path, and which client waits for which.
 @Suite(.bounded) struct PushSocketTests {
   private let place = FileManager.default.temporaryDirectory.appending(
     path: "push-\(UUID().uuidString.prefix(8))"

@@ -2,7 +2,7 @@ import OpportuneApps
 import TestSupport
 import Testing
 
-/// Each rule is broken once and obeyed once.
+/// Each rule is violated once and followed once.
 @Suite(.bounded) struct RuleTests {
   /// A whole visit to the foreground and back, with what the app does on the way.
   private func visit(

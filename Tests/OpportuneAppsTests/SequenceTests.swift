@@ -2,7 +2,7 @@ import OpportuneApps
 import TestSupport
 import Testing
 
-/// The five sequences of callbacks, and who is in front.
+/// The five sequences of callbacks, and which app is in the foreground.
 @Suite(.bounded) struct SequenceTests {
   // R-LIFE-09, R-LIFE-03
   @Test func launchToForegroundPassesThroughInactive() throws {

@@ -3,8 +3,7 @@ import Opportune
 import TestSupport
 import Testing
 
-/// An app with memory of each kind, all of it touched. What goes with it is released with the app's last
-/// reference.
+/// An app with memory of each kind, all of it touched. Its memory is released with the app's last reference.
 private final class Hoarder: AppDelegate {
   private let blocks: [MemoryBlock]
   private let regions: [Purgeable<UInt8>]

@@ -6,7 +6,7 @@ import Testing
 @testable import OpportuneBench
 @testable import OpportuneLocation
 
-/// Logs and tracks that are made up, so that what is to be found in them is known.
+/// Synthetic logs and tracks, so that the expected findings are known.
 @Suite(.bounded) struct RecordedBenchTests {
   private struct Seen {
     var second: Double

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneCommand
 
-/// Nothing stays of a bench that is ended.
+/// A bench that is ended leaves no files.
 @Suite(.bounded, .timeLimit(.minutes(5)), .serialized) struct BenchFilesTests {
   private static let io = ["bench", "io", "--figure", "cost", "--seconds", "30", "--file-mebibytes", "16"]
   private static let memory = [

@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneCommand
 
-/// `opportune location monitor` as a process of its own, beside a gpsd that the test plays.
+/// `opportune location monitor` as a process, with a gpsd that the test simulates.
 @Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct LocationMonitorTests {
   private let fences = 300
   /// Milliseconds between two fixes.

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `opportune` as a process of its own, started by a shell.
+/// `opportune` as a separate process, started by a shell.
 struct Spawned {
   let status: Int32
   let output: String

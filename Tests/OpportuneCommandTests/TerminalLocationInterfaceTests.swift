@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneCommand
 
-/// The terminal's side as pipes, by which the test reads and answers.
+/// A terminal simulated by pipes, through which the test reads and answers.
 @Suite(.bounded, .timeLimit(.minutes(1))) struct TerminalLocationInterfaceTests {
   private let input = Pipe()
   private let output = Pipe()

@@ -2,7 +2,7 @@ import OpportuneFuzz
 import TestSupport
 import Testing
 
-/// The explorer itself, against what the language is known to allow and forbid.
+/// The explorer itself, checked against what the language is known to allow and forbid.
 @Suite(.bounded) struct LitmusTests {
   // R-CARD-09
   @Test(arguments: LitmusTest.all.map(\.name))

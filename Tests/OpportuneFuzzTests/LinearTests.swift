@@ -3,7 +3,7 @@ import OpportuneFuzz
 import TestSupport
 import Testing
 
-/// The search for one order of a history, on histories made by hand and against all orders there are.
+/// The search for a linearization of a history: on handmade histories, and compared with a try of all orders.
 @Suite(.bounded) struct LinearTests {
   // R-CARD-09
   /// Whoever compares two operations at a time finds nothing wrong with these.

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Closes that take long: whom they must not hold up.
+/// Slow closes, and what they must not delay.
 @Suite(.bounded) struct CloseQueueTests {
   /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket
   /// that busyPoll, which the broker does not let it: so that is brought about when the broker is done with

@@ -5,8 +5,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Descriptors: what a close does to requests, that none stays open, and that none is touched after it was
-/// given back.
+/// Descriptors: how a close ends requests, that none stays open, and that none is used after its close.
 @Suite(.bounded) struct ClosingTests {
   /// What is queued on a descriptor that is closed would reach the next file of its number.
   @Test(arguments: backends)

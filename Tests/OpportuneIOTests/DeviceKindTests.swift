@@ -3,9 +3,9 @@ import Testing
 
 @testable import OpportuneIO
 
-/// The scheduler before two kinds of device, in virtual time: one that turns, which serves one request after
-/// the other and whose head has to move to each; and one of cells, which serves eight at once, wherever they
-/// are. Both in the order of arrival.
+/// The I/O scheduler in front of two kinds of device, in virtual time. A rotating disk serves one request at
+/// a time, and its head must move to each. A flash device serves eight at once, at any position. Both serve
+/// in the order of arrival.
 @Suite(.bounded) struct DeviceKindTests {
   enum Kind: CaseIterable {
     case rotating, solidState

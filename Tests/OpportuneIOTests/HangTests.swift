@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// File systems of a network or of a program that do not answer any more.
+/// Network and FUSE file systems that no longer answer.
 @Suite(.bounded, .serialized, .enabled(if: mayMount, "this process may not mount a FUSE")) struct HangTests {
   enum Call: CaseIterable {
     case open, openNonBlocking, read, write

@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What an app has queued, from which anything may be taken out at any time.
+/// The queue of an app, from whose middle entries may be removed at any time.
 @Suite(.bounded) struct IOSchedulerQueueTests {
   private func entry(_ number: UInt64) -> IOScheduler<Int>.Entry {
     let ticket = IOScheduler<Int>.Ticket(number: number, app: 0, origin: .foreground)

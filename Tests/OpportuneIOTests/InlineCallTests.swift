@@ -8,7 +8,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Calls that are carried out on the caller's thread, against suspensions and ends that come just then.
+/// Calls on the caller's thread, racing with suspensions and terminations.
 @Suite(.bounded, .serialized) struct InlineCallTests {
   /// Holds the first call at once after ``arm()``, between its look at the app's state and the system call.
   private final class Gate: Sendable {

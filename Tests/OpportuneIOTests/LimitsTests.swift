@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Apps whose host says more of them than their band: storage and network, each by itself.
+/// Apps with limits of their host beyond their band: storage and network, each by itself.
 @Suite(.bounded) struct LimitsTests {
   // R-SYS-02, R-PWR-05, R-NET-08
   @Test(arguments: backends, [(false, true), (true, false), (true, true)])

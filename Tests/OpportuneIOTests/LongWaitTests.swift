@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Requests that wait for as long as somebody else likes: whom they must not hold up.
+/// Requests that wait for a peer without a time limit, and what they must not delay.
 @Suite(.bounded) struct LongWaitTests {
   /// With one place, for background opens as for all else. The second path leads where the kernel has to be
   /// asked.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What an app's state does to its sockets.
+/// The effect of an app's state on its sockets.
 @Suite(.bounded, .serialized) struct NetworkTests {
   /// How many bytes `client` can send in steps until the peer, which reads nothing, takes no more.
   private func fill(_ socket: FileDescriptor) -> Int {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Opens that wait for others, beyond those of a class that may: they are kept, and go on one by one.
+/// Blocking opens beyond the limit of their class: they are queued, and continue one by one.
 @Suite(.bounded) struct OpenLimiterTests {
   /// Those that keep their class are counted and kept by it, whatever their app is now.
   // R-NET-06, R-DISK-01

@@ -6,8 +6,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What happens within one turn of the reactor thread, where messages, looks and completions meet: brought
-/// about there, by messages of the test's own.
+/// Races of messages, looks and completions within one turn of the reactor, caused there by messages of the
+/// test.
 @Suite(.bounded) struct ReactorTurnTests {
   /// A suspension that the reactor has not been told of when it hands requests over.
   // R-FTS-06

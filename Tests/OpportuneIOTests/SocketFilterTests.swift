@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What becomes of an app's own packet filter while its packets are dropped.
+/// How an app's own packet filter is kept while its packets are dropped.
 @Suite(.bounded) struct SocketFilterTests {
   private let lockFilter: Int32 = 44
 

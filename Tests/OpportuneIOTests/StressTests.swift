@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Many apps, tasks, states, cancellations and ends at once, on files, pipes and sockets of a real ring whose
-/// completion queue is too small.
+/// Many apps, tasks, states, cancellations and terminations at once, on files, pipes and sockets. The ring is
+/// real, and its completion queue is too small.
 @Suite(.bounded, .serialized) struct StressTests {
   // R-CARD-04, R-FTS-07
   @Test(arguments: backends, 0..<3)

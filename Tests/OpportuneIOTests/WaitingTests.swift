@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Threads that wait for their I/O where they are.
+/// Threads that block for their I/O.
 @Suite(.bounded, .timeLimit(.minutes(1))) struct WaitingTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-waiting-\(UUID())")
     .path

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// A place that nothing else has, and the search for it in all that a host may print, log or die with.
+/// A unique place, and the search for it in everything that a host may print, log or include in a crash.
 @Suite(.bounded) struct CanaryTests {
   private static func secret() throws -> Coordinate { try place(12.345678, 76.543219) }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// The client beside servers that behave, stop, and come back; and beside the real one.
+/// The client with servers that behave, stop and return; and with a real gpsd.
 @Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct GPSDClientTests {
   private func quick() -> GPSDClient.Options {
     var options = GPSDClient.Options()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// Apps with a lifecycle in virtual time and the locations of them, tied together as a host does it.
+/// Apps with a lifecycle in virtual time and their locations, connected as a host connects them.
 struct LocationRig {
   var host: VirtualHost
   var system: LocationSystem

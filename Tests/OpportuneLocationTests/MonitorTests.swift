@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// What a monitor says while fixes come in.
+/// The reports of a monitor while fixes arrive.
 struct MonitorRig {
   var monitor: RegionMonitor
   var told: [Crossing] = []

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// Circles that were passed through between two fixes.
+/// Circles that were crossed entirely between two fixes.
 @Suite(.bounded) struct PassTests {
   private func told(
     wander: Double?, aside: Double = 0, region: Region? = nil, end: Double = 300, deviation: Double = 5

@@ -4,9 +4,9 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// All orders of what users, apps and messages can do around one fence, and around one request for updates,
-/// each against a model that is told of the same events and knows nothing of how the system works. With a
-/// check taken away some order must break a rule.
+/// All orders of the actions of users, apps and messages around one fence, and around one request for
+/// updates. Each is checked against a model that receives the same events and does not know the
+/// implementation. With any check removed, some order must break a rule.
 @Suite(.bounded) struct PermissionModelTests {
   enum Rule: String, Hashable {
     /// A location reached an app that might not have it at that instant.

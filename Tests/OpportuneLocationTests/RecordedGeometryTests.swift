@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// Against cases and maps of others.
+/// Geometry checked against test cases and maps from other projects.
 @Suite(.bounded) struct RecordedGeometryTests {
   private enum Side: String { case interior, border, exterior }
 

@@ -3,7 +3,7 @@ import OpportuneLocation
 import TestSupport
 import Testing
 
-/// Apps and their locations with a user who goes by a script, tied together as a host does it.
+/// Apps and their locations with a scripted user, connected as a host connects them.
 @Suite(.bounded) struct ScriptedInterfaceTests {
   private struct Host {
     var rig: LocationRig

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// What is recorded beside the project, as these tests read it.
+/// Reads the recorded data beside the project.
 enum TestData {
   static let folder = RecordedData.folder
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// Random walks whose truth is known, seen through errors that are known.
+/// Random walks with a known truth, observed with known errors.
 @Suite(.bounded) struct WalkTests {
   struct Outcome {
     var told = 0

@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneMemory
 
-/// A memory cgroup, below the one that the tests run in or, in version 2, where groups with processes have no
-/// limited ones below, beside it; named after the process that runs them.
+/// A memory cgroup named after the process that runs the tests. It is a child of that process's cgroup. In
+/// version 2, where a group with processes cannot have limited children, it is a sibling.
 private struct Cgroup {
   let folder: String
   private let limitFile: String

@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneMemory
 
-/// Drawing memory while others say where its app stands.
+/// Drawing memory while other threads set its app's standing.
 @Suite(.bounded) struct DrawingTests {
   /// Its maker reads where the app stands, and the walk over what there is of it may be over by then.
   // R-GFX-04

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneMemory
 
-/// When memory is looked at again.
+/// The time of the monitor's next look at memory.
 @Suite(.bounded) struct NextLookTests {
   private func next(
     _ inUse: UInt64, given: UInt64 = 0, lazy: UInt64 = 0, ofMachine: Bool = true, hasAlarm: Bool = true

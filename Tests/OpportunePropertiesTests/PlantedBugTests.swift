@@ -10,7 +10,7 @@ import Testing
 
 @testable import OpportuneProperties
 
-/// Each target with something broken under it: a target that finds nothing is known to be looking.
+/// Each target with a planted bug, which it must find.
 @Suite(.bounded) struct PlantedBugTests {
   /// - Parameter shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a
   ///   second.

@@ -3,7 +3,7 @@ import GRDB
 import OpportuneReplay
 import TestSupport
 
-/// A database that a test writes, in a folder of its own, for as long as the test has it.
+/// A database written by a test, in a folder of its own; removed with its last reference.
 final class Recording {
   struct Table {
     var name: String

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// In a process of its own: reports what does not hold to the test that started it, and ends it.
+/// Called in a separate process: reports failed expectations to the test that started it, and ends it.
 func require(
   _ holds: Bool, _ what: @autoclosure () -> String, sourceLocation: SourceLocation = #_sourceLocation
 ) {

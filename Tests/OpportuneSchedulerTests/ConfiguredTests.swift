@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Options of the configuration that no other test selects, each by what it changes in a running scheduler.
+/// Options that no other test uses, each tested by its effect on a running scheduler.
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct ConfiguredTests {
   private func scheduler(_ change: (inout SchedulerConfiguration) -> Void) throws -> Scheduler {
     var configuration = SchedulerConfiguration()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A pipe from which a job reads one byte, written by another thread a while after it was asked to.
+/// A pipe from which a job reads one byte. Another thread writes the byte some time after it was asked to.
 private final class SlowPipe: Sendable {
   private let ends: (read: Int32, write: Int32)
   private let asked = DispatchSemaphore(value: 0)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A machine on which nothing is wanting.
+/// A machine without any shortcoming.
 private var fine: SystemFacts {
   var facts = SystemFacts()
   facts.kernel = "6.18.44-arch1"

@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Work of one app that is done in the place of another, which waits for it; and what is left of it in the
-/// end.
+/// Work of one app that runs from the queue of another app, which waits for it; and that no references
+/// remain.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct DonationTests {
   private actor Account {
     nonisolated let strand: Strand

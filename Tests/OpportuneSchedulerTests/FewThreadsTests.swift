@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// What counts the threads.
+/// Counts the threads.
 enum ThreadCounter: String, CaseIterable, Sendable {
   case user, group
 

@@ -6,8 +6,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process
-/// of their own, where no other test runs.
+/// A child has one thread, and may wait for ever for a lock of the runtime that another thread held. So these
+/// tests fork in a separate process, in which no other test runs.
 @Suite(.bounded, .timeLimit(.minutes(3))) struct ForkTests {
   // R-CARD-07
   @Test func childOfAForkIsRefused() async {

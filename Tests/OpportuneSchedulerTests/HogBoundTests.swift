@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Many times what the bounds allow at once.
+/// Many times as many hogs as the limits allow at once.
 private let hogCount = isSanitized ? 1_000 : 2_000
 
 /// Where the hogs come from.

@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// What the bands have in common: the allocator, the Swift runtime, the kernel's memory map. A thread of the
-/// background that is stopped with a lock of theirs in its hands must not keep the foreground for long.
+/// Resources that the bands share: the allocator, the Swift runtime, the kernel's memory map. A background
+/// thread that is stopped while it holds a lock of one of them must not delay the foreground for long.
 @Suite(.bounded, .timeLimit(.minutes(5))) struct InversionTests {
   /// A group whose children allocate and free, on the executor of the caller.
   ///

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// What a slice leaves behind is taken by its worker next, or somebody else is woken for it.
+/// A job that a slice leaves behind is taken next by its own worker, or another worker is woken for it.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct LeavingTests {
   /// One of two who waited for a task is its worker's next; for the other somebody is woken, at once.
   // R-CPU-02

@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// What a scheduler leaves behind when it is shut down: nothing, once its threads have ended.
+/// After a shutdown, once its threads have ended, a scheduler has released everything.
 @Suite(.bounded) struct LifetimeTests {
   /// Waits until `object` is gone, which the scheduler's last thread decides. A minute means that it is kept
   /// for good.

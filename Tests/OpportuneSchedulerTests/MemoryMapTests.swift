@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Who waits for the kernel's lock of the memory map, as far as the monitor is told. (docs/decisions/0016)
+/// Jobs that wait for the kernel's lock of the memory map, as seen by the monitor. (docs/decisions/0016)
 @Suite(.bounded, .timeLimit(.minutes(2))) struct MemoryMapTests {
   /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work
   /// at once.

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// All threads of the process become an ordinary user's, for good.
+/// Changes all threads of the process to an ordinary user, irrevocably.
 private func dropPrivileges() {
   require(setgroups(0, nil) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "privileges can be dropped")
   var none = rlimit(rlim_cur: 0, rlim_max: 0)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Spins until the calling thread has used so much CPU time: what a hog does.
+/// Spins until the calling thread has used this much CPU time, like a hog.
 private func burn(_ duration: Duration) {
   let end = SystemClock.threadCPU() + duration.unsignedNanoseconds
   while SystemClock.threadCPU() < end {}

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Made before a handler may need them.
+/// Made before a signal handler may need them.
 private nonisolated(unsafe) let stopped: UnsafeMutablePointer<sem_t> = newSemaphore()
 private nonisolated(unsafe) let answers: UnsafeMutablePointer<sem_t> = newSemaphore()
 private nonisolated(unsafe) let goesOn: UnsafeMutablePointer<sem_t> = newSemaphore()

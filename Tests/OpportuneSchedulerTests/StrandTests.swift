@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Strands whose jobs start work, and strands of the background that the foreground uses.
+/// Strands whose jobs start work, and background strands that the foreground calls.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct StrandTests {
   // R-CPU-02
   @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// How often each of many things happened.
+/// Counts of several events.
 private final class Marks: @unchecked Sendable {
   let count: Int
   // Every access to a mark is atomic.

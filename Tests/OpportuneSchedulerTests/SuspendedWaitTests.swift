@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Foreground work that waits for a suspended app is told of, since it may wait for ever.
+/// The warning about foreground work that waits for a suspended app, since it may wait for ever.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct SuspendedWaitTests {
   private actor Service {
     nonisolated let strand: Strand

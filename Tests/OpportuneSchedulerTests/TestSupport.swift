@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A flag that one thread raises and others look at, or spin for. Spinning uses the CPU, as a hog does.
+/// A flag that one thread sets and others read, or spin for. Spinning uses the CPU, like a hog.
 final class Flag: Sendable {
   private let up = Atomic<Bool>(false)
 

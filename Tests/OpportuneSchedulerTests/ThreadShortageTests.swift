@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Threads that cannot be had once the scheduler runs.
+/// Threads that the kernel refuses once the scheduler runs.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct ThreadShortageTests {
   /// What goes wrong.
   enum Shortage: CaseIterable, Sendable {

@@ -2,9 +2,9 @@ import Glibc
 import OpportuneMemory
 import TestSupport
 
-/// A disk behind the kernel's cache, of which a crash of the machine may take what was not synchronised. The
-/// store's file is the cache, `.disk` beside it what is on the disk, and `.unsynchronised` says where the two
-/// may differ: all of them outlive a killed program.
+/// A simulated disk that may lose unsynchronised writes in a crash of the machine. The store's file is the
+/// kernel's cache, the file `.disk` beside it the disk, and `.unsynchronised` lists where the two may differ.
+/// All of them outlive a killed program.
 final class LosingDisk: StoreAccess {
   private static let sector = 512
 

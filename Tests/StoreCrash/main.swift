@@ -1,19 +1,20 @@
-// Kills a program amid what it does with a hibernation store, again and again, and checks what is left each
+// Kills a program during its operations on a hibernation store, again and again, and checks the store each
 // time.
 //
-//   StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments
-//   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR SIZE    a worker: goes on until it is killed
+//     StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments
+//     StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR SIZE    a worker: continues until it is killed
 //
-// CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was
-// written; the machine goes down as well (`machine`), and any sectors that were not synchronised are lost;
-// the same, with a store whose synchronisations do nothing (`unsynchronised`), which has to be found wrong.
+// CRASH says what else happens at each kill. `program`: nothing, so the kernel still has all writes.
+// `machine`: the machine crashes as well, and any sectors that were not synchronised are lost.
+// `unsynchronised`: the same with a store whose synchronisations do nothing; the check must find it wrong.
 // SIZE says how large records are: `small`, up to 96 kB, or `large`, up to 3.2 MB in blocks of each kind.
 //
-// Status 3: something is wrong with the store. 1: that could not be found out, as where there is no folder.
-// 0: nothing is wrong.
+// Exit status 3: the store is wrong. 1: that could not be determined, for example without the folder. 0: the
+// store is right.
 //
-// What a worker does follows from the seed and a number that counts its operations, which it notes in the
-// journal before and after each. So whoever reads the journal knows the two contents that the store may have.
+// A worker's operations follow from the seed and a number that counts them. It writes that number to the
+// journal before and after each operation. So a reader of the journal knows the two possible contents of the
+// store.
 
 import Glibc
 import OpportuneMemory

@@ -1,7 +1,8 @@
 import Foundation
 import Testing
 
-/// What a task waits for: told of by anybody, and given up after a minute or when the test's time is over.
+/// A value that a task waits for: set by any thread, and given up after a minute or at the end of the test's
+/// time.
 public final class Awaited: @unchecked Sendable {
   // Sendable: what changes does so under the lock.
   private let lock = NSLock()

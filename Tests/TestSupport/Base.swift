@@ -1,2 +1,2 @@
-// Clocks and seeded random numbers, which tests of every module use.
+// Clocks and seeded random numbers for the tests of all modules.
 @_exported import OpportuneBase

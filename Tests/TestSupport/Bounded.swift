@@ -2,12 +2,12 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What every suite has (`@Suite(.bounded)`): each of its tests ends, and says little where it fails.
+/// The trait of every suite (`@Suite(.bounded)`): each of its tests ends, and a failing test prints little.
 ///
-/// A test that waits for what a bug keeps from coming goes on after its time limit wherever it looks at no
-/// cancellation. So the process ends ten seconds later, and says whose fault it is; where a test has no
-/// limit, after five minutes, or OPPORTUNE_TEST_SECONDS. And where a bug breaks an expectation in a loop of
-/// thousands, the first few are told.
+/// A test may wait for an event that a bug prevents, without checking for cancellation; then it continues
+/// after its time limit. So the process exits ten seconds later and names the test. For a test without a
+/// limit, it exits after five minutes, or OPPORTUNE_TEST_SECONDS. If an expectation fails in a loop of
+/// thousands, only the first few failures are printed.
 public struct Bounded: SuiteTrait, TestTrait, TestScoping {
   public var isRecursive: Bool { true }
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The paths of the failures of the past that a test bundle has in its folder Examples, in order.
+/// The paths of the recorded failures in the folder Examples of a test bundle, in order.
 public func exampleFiles(of bundle: Bundle) -> [String] {
   let folder = bundle.resourceURL?.appendingPathComponent("Examples").path ?? ""
   let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Runs what blocks its thread on one of its own: the language's pool has as many as the machine has cores,
-/// and what is tested may need them.
+/// Runs blocking code on a thread of its own: the language's pool has only one thread for each core, and the
+/// code under test may need them.
 public func onOwnThread<Success: Sendable>(
   _ body: @escaping @Sendable () throws -> Success
 ) async throws -> Success {

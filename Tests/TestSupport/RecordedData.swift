@@ -1,6 +1,6 @@
 import Foundation
 
-/// Recorded data beside the project; where it is not, what needs it is skipped, and says so.
+/// Recorded data beside the project. Where it is missing, tests that need it are skipped with a message.
 public enum RecordedData {
   public static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent()

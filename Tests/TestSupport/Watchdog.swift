@@ -1,7 +1,7 @@
 import Foundation
 
-/// Calls what it was asked to call once a time is over, or up to a second later. One thread, which looks once
-/// a second: who asks wakes nobody.
+/// Calls a function after a time, or up to a second later. Uses one thread that looks once a second, so
+/// adding a function wakes no thread.
 final class Watchdog: @unchecked Sendable {
   // Sendable: what changes does so under the lock.
   static let shared = Watchdog()

@@ -1,8 +1,8 @@
 import OpportuneBase
 import Synchronization
 
-/// The intended starts of one stream, relative to the window's begin. Pure: the same seed gives the same
-/// times to every contender.
+/// The scheduled starts of one stream, relative to the beginning of the window. Pure: the same seed gives the
+/// same times to every contender.
 struct ArrivalSchedule: Sendable {
   private var random: SplitMix64
   private let mean: Double

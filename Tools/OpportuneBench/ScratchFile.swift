@@ -1,8 +1,9 @@
 import Glibc
 import OpportuneBase
 
-/// A file of a bench. It has no name once it is there, so nothing of it stays, however the bench ends, and
-/// nobody else can put another in its place. Opened again by ``path``; gone with the last who has it open.
+/// A temporary file of a bench. Its name is removed once it is open, so no file remains however the bench
+/// ends, and no other process can replace it. It can be opened again by ``path``, and is deleted with its
+/// last descriptor.
 final class ScratchFile: Sendable {
   let descriptor: Int32
 

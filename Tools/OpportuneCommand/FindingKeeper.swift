@@ -2,7 +2,7 @@ import Glibc
 import OpportuneFuzz
 import Synchronization
 
-/// Puts a failure into a file as soon as there is one, so that neither a second Ctrl-C nor a closed terminal
+/// Writes a failure to a file as soon as it is found, so that neither a second Ctrl-C nor a closed terminal
 /// loses it.
 final class FindingKeeper: Sendable {
   private let seed: UInt64

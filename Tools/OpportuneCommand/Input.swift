@@ -3,7 +3,7 @@ import Foundation
 import OpportuneBase
 import OpportuneLocation
 
-/// What there is at a path that is no ordinary file.
+/// The kind of a file that is not a regular file.
 enum FileKind: String {
   case folder = "a folder"
   case pipe = "a pipe"

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Set by Ctrl-C; asked by a long run every tenth of a second.
+/// Set by Ctrl-C; read by a long run every tenth of a second.
 private let wasInterruptedFlag = Atomic<Bool>(false)
 
 @Sendable func wasInterrupted() -> Bool { wasInterruptedFlag.load(ordering: .relaxed) }

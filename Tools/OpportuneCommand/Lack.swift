@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// What a command needs of the process that it runs in, and has not: Swift's Dispatch traps without it.
+/// A requirement of a command that its process does not meet: Swift's Dispatch traps without it.
 struct Lack {
   /// What there should be, and what there is.
   let what: String

@@ -3,8 +3,8 @@ import Opportune
 import OpportuneApps
 import OpportuneLocation
 
-/// What `opportune location monitor` does with its fences, its settings and the user, apart from where fixes
-/// come from.
+/// The session of `opportune location monitor`: its fences, its settings and the user, independent of the
+/// source of fixes.
 struct LocationMonitorSession {
   enum News: Equatable {
     case crossing(Crossing, fence: String)

@@ -1,7 +1,7 @@
 import OpportuneLocation
 import Synchronization
 
-/// What comes to `opportune location monitor`.
+/// The input of `opportune location monitor`.
 enum LocationMonitorEvent {
   case source(SourceUpdate)
   /// A dialog or an alert ended.

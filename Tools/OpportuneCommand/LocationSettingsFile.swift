@@ -2,8 +2,8 @@ import Foundation
 import OpportuneBase
 import OpportuneLocation
 
-/// The file that location settings are kept in. Several processes may change it at once: each change is
-/// whole, and none is lost.
+/// The file of location settings. Several processes may change it at the same time: each change is atomic,
+/// and none is lost.
 struct LocationSettingsFile {
   let path: String
   private var seen: Version?

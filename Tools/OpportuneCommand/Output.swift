@@ -2,7 +2,7 @@ import ArgumentParser
 import Glibc
 import OpportuneBase
 
-/// Writes a whole file, or says why it cannot. A pipe that somebody reads is one.
+/// Writes a whole file, or explains why it cannot. A pipe with a reader is accepted as a file.
 func write(_ text: String, to path: String) throws(OutputFailure) {
   try finish(try openToWrite(path, O_CREAT | O_TRUNC), "'\(path)'", with: text)
 }

@@ -3,8 +3,8 @@ import Foundation
 import OpportuneBase
 import Synchronization
 
-/// Says on a terminal what a command is at, once that has taken a second, and how far it is. Standard error
-/// has nothing of it where it is no terminal, and nothing is left of it in the end.
+/// Shows on a terminal what a command is doing, after one second, and its progress. Prints nothing if
+/// standard error is not a terminal, and removes its line at the end.
 final class ProgressLine: Sendable {
   private struct State {
     var what: String?

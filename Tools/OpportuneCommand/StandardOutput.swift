@@ -1,7 +1,7 @@
 import Glibc
 import OpportuneBase
 
-/// What a text is, which decides what of it is escaped on its way out.
+/// The kind of a text, which decides how it is escaped for output.
 enum TextForm {
   /// For people; text of others in it is on lines of its own already.
   case text

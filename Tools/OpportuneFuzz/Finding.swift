@@ -1,7 +1,7 @@
 import COpportuneChecked
 import COpportuneExplorer
 
-/// A failure, with all that it takes to see it again.
+/// A failure, with everything needed to reproduce it.
 package struct Finding: Sendable, Equatable {
   /// The target's name.
   package let target: String

@@ -1,4 +1,4 @@
-/// What fuzzing one target came to.
+/// The result of fuzzing one target.
 package struct TargetOutcome: Sendable, Codable, Equatable {
   package let target: String
   /// Programs run, each under one schedule; inputs checked.

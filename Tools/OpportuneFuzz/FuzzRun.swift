@@ -1,8 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller
-/// says stop.
+/// Fuzzes targets one after another, each on several threads, until one fails, the time is over or the caller
+/// stops it.
 package struct FuzzRun: Sendable {
   /// At least one.
   package var targets: [any FuzzTarget]

@@ -1,4 +1,4 @@
-/// Code under trial, and the judge of what it promises.
+/// Code under test, and the judge of its guarantees.
 package protocol FuzzTarget: Sendable {
   /// What `--target` names it by.
   var name: String { get }

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
 
-/// Threads of their own, all at once, however many cores there are: a pool would run as many as those.
+/// Runs threads concurrently, independent of the number of cores: a pool would run only as many as those.
 enum OwnThreads {
   /// Starts `body` on so many threads, with 0 and up, and says to `group` when each is over.
   ///

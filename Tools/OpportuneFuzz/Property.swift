@@ -1,6 +1,7 @@
 import OpportuneBase
 
-/// What bytes have a piece of code do, and what must hold then: one function, which every driver calls.
+/// A property: what a piece of code does with the input bytes, and what must hold. One function, called by
+/// every driver.
 package protocol Property: Sendable {
   /// What `--target` names it by.
   var name: String { get }

@@ -1,7 +1,7 @@
 import COpportuneChecked
 import COpportuneExplorer
 
-/// A structure of the C core under trial: its operations, and the judge of what it promises.
+/// A structure of the C core under test: its operations, and the judge of its guarantees.
 ///
 /// `@unchecked Sendable`: it points to a constant of the C side.
 package struct QueueTarget: FuzzTarget, @unchecked Sendable {

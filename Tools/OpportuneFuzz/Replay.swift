@@ -1,4 +1,4 @@
-/// What an example came to when it was run again.
+/// The result of running an example again.
 package struct Replay: Sendable, Equatable {
   /// The failure, if it fails.
   package let finding: Finding?

@@ -1,8 +1,8 @@
 import Dispatch
 
-/// Whether the fuzzer finds what there is to find: each canary has a bug planted, which must turn up.
+/// Whether the fuzzer finds planted bugs: each canary has one, which must be found.
 ///
-/// A run that finds nothing says something only if this holds, so `opportune fuzz` begins with it.
+/// A run without findings is meaningful only if this holds, so `opportune fuzz` begins with it.
 package enum SelfCheck {
   /// A canary and how long its bug took to find.
   package struct Result: Sendable, Equatable, Codable {

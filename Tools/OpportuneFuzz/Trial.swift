@@ -2,12 +2,12 @@ import COpportuneExplorer
 import Glibc
 import OpportuneBase
 
-/// Executions of a property on a thread that a trap, or a loop without end, stops without stopping the
-/// program.
+/// Executions of a property on a thread of its own. A trap or an endless loop stops that thread without
+/// ending the program.
 ///
-/// `@unchecked Sendable`: only that thread touches it until ``run(milliseconds:_:)`` returns, and after a
-/// trap it never does again. After a timeout its thread goes on: then nothing but `input` and `figures` is
-/// read, which it does not write amid an execution.
+/// `@unchecked Sendable`: only that thread accesses the state until ``run(milliseconds:_:)`` returns; after a
+/// trap it never does again. After a timeout the thread continues. Then only `input` and `figures` are read,
+/// which it does not write during an execution.
 final class Trial: @unchecked Sendable {
   private let property: any Property
   private let keepsSteps: Bool

@@ -1,6 +1,7 @@
 import OpportuneIO
 
-/// What the broker's owner asks of a scheduler; so that the judge can be shown a broken one.
+/// What the broker's reactor requires of an I/O scheduler; a protocol, so that the judge can be tested on a
+/// broken one.
 package protocol RequestScheduler {
   typealias Cost = IOScheduler<Int>.Cost
   typealias Ticket = IOScheduler<Int>.Ticket

@@ -1,7 +1,7 @@
 import OpportuneApps
 
-/// What the requirements say of one app, written from their rows and not from the table: it reads a log and
-/// says what is wrong with it.
+/// The requirements for one app, written from their rows and not from the table: it checks a log and reports
+/// violations.
 package struct LifecycleModel {
   package init() {}
 

@@ -1,10 +1,10 @@
 import OpportuneIO
 
-/// What a broker promises of calls, over plain lists: each ends once, and as it may; none of a suspended app
-/// reaches the kernel, and what completes meanwhile is held; no byte of a pipe is read twice, out of turn, or
-/// lost.
+/// The guarantees of a broker for calls, over plain lists. Each call ends once, in a permitted way. No call
+/// of a suspended app reaches the kernel, and completions are held meanwhile. No byte of a pipe is read
+/// twice, out of order, or lost.
 ///
-/// All that is told to it is told by one thread, in the order in which it did and saw it.
+/// All events are reported by one thread, in the order in which it caused and observed them.
 package final class RequestModel {
   /// A call that moves no byte of a pipe is `nothing`; a connection is refused where who listens has ended.
   package enum Kind: Sendable { case nothing, read, write, connect }

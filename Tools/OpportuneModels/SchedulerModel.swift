@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a scheduler promises of jobs, over plain lists: each runs once, or is cancelled once by the shutdown;
-/// none of an app that is suspended and quiet runs; a strand's run one after the other, in the order of
-/// pushes that follow one another.
+/// The guarantees of a scheduler for jobs, over plain lists. Each job runs once, or is cancelled once by the
+/// shutdown. No job of an app that is suspended and quiet runs. A strand's jobs run one after the other, in
+/// the order of pushes that follow one another.
 ///
-/// Told by many threads. `@unchecked Sendable`: everything is guarded by `lock`.
+/// Events are reported by many threads. `@unchecked Sendable`: everything is guarded by `lock`.
 package final class SchedulerModel: @unchecked Sendable {
   package enum Kind: Sendable { case closure, task }
 

@@ -1,7 +1,7 @@
 import Foundation
 
-/// An executor that runs its tasks' jobs on the thread that asks it to, one after the other: so that what a
-/// property does follows from its input, and only what it tests has threads.
+/// An executor that runs its tasks' jobs on the thread that calls it, one after the other. So a property's
+/// actions follow from its input, and only the code under test has threads.
 ///
 /// `@unchecked Sendable`: the list is guarded by `condition`.
 final class Hand: TaskExecutor, @unchecked Sendable {

@@ -1,7 +1,7 @@
 import Foundation
 import ToolSupport
 
-/// Where properties have files that must have a name.
+/// A folder for files of properties that must have a name.
 enum OwnFolder {
   private static let folder = try? ScratchFolder(
     in: FileManager.default.temporaryDirectory.path, named: "opportune-fuzz")

@@ -3,8 +3,7 @@ import OpportuneFuzz
 import OpportuneIO
 import SystemPackage
 
-/// A pipe, or a pair of stream sockets, of a few KiB with one end for apps, which waits, and one for the
-/// driver, which does not.
+/// A pipe, or a pair of stream sockets, of a few KiB. The end for apps blocks; the driver's end does not.
 struct RequestPipe {
   let isSocket: Bool
   let apps: FileDescriptor

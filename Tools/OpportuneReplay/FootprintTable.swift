@@ -1,7 +1,7 @@
 import OpportuneBase
 
-/// How large apps are: sizes of real ones by percentile, from which a size is drawn for each app of a trace.
-/// What comes of it is synthetic: sizes of apps of one device, given to those of another.
+/// The sizes of real apps by percentile, from which a size is drawn for each app of a trace. The result is
+/// synthetic: it combines the sizes of one device with the apps of another.
 package struct FootprintTable: Sendable, Hashable {
   /// For people and the command.
   package let name: String

@@ -1,6 +1,6 @@
 import OpportuneApps
 
-/// What happened to the apps of a device, as far as its recording says.
+/// The events of a device's apps, as far as they were recorded.
 package struct Trace: Sendable, Hashable {
   /// What was done, never what came of it: the inputs of a replay.
   package enum Input: Sendable, Hashable {

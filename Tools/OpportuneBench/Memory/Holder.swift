@@ -2,8 +2,8 @@ import Glibc
 import OpportuneBase
 import ToolSupport
 
-/// Another process that holds so much memory until it is ended: dd reads it whole, and finds no room to write
-/// it to.
+/// Another process that holds a given amount of memory until it is ended: dd reads all of it, and has no room
+/// to write it to.
 final class Holder {
   let process: pid_t
   private let mebibytes: Int

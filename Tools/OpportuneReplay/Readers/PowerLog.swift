@@ -1,8 +1,8 @@
 import GRDB
 import OpportuneApps
 
-/// The power log of iOS. Its state rows are what is expected; screen, process starts, assertions and pushes
-/// are inputs.
+/// The power log of iOS. Its state rows are the expected result; screen, process starts, assertions and
+/// pushes are inputs.
 struct PowerLog: TraceFormat {
   let name = "ios-powerlog"
   let table = "PLApplicationAgent_EventForward_Application"

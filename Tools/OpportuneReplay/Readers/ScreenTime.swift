@@ -1,6 +1,6 @@
 import GRDB
 
-/// Screen Time of iOS: sums by hour, so no events.
+/// Screen Time of iOS: sums by the hour, so it contains no events.
 struct ScreenTime: TraceFormat {
   let name = "ios-screen-time"
   let table = "ZUSAGETIMEDITEM"
