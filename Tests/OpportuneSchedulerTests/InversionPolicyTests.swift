@@ -12,7 +12,7 @@ private typealias Action = InversionPolicy.Action
 private func priority(_ worker: WorkerPool, _ level: Level, depth: Int = 0) -> KernelPriority {
   KernelPriority(
     worker: worker, level: level, depth: depth, bands: .default, backgroundClass: .idle,
-    privileges: KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true))
+    overlapClass: .nice19, privileges: KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true))
 }
 
 private let fresh = priority(.foreground, 50)

@@ -119,8 +119,8 @@ package enum ReportTable {
     return ["", "Intended start to end"] + align(cells)
   }
 
-  private static func footer(_ report: BenchReport) -> [String] {
-    let noise = report.noise
+  /// How far the machine was disturbed, and what follows from that.
+  static func footer(_ noise: NoiseReport, wasInterrupted: Bool) -> [String] {
     var lines = [
       "noise: \(noise.slicesLeftOut) of \(noise.slices) slices left out (\(percent(noise.invalidShare))), host took "
         + "\(percent(noise.stolenShare)), other programs \(percent(noise.otherProgramsShare)) of the CPU time, "

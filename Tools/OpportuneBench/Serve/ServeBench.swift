@@ -1,4 +1,5 @@
 import OpportuneBase
+import ToolSupport
 
 /// A whole run of `opportune bench serve`: every contender in turn, repeat after repeat, idle and under load.
 package struct ServeBench: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import OpportuneBase
+import ToolSupport
 
 /// A contender's server while it runs.
 protocol RunningServer: AnyObject {
