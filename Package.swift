@@ -147,7 +147,8 @@ let package = Package(
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and
     // fuzzing.
     .target(
-      name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"],
+      name: "OpportuneModels",
+      dependencies: ["OpportuneBase", "OpportuneIO", "OpportuneApps", "OpportuneMemory"],
       path: "Tools/OpportuneModels"),
     // The targets of `opportune fuzz` above the core.
     .target(

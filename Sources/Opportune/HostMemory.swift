@@ -187,7 +187,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that
   /// are away, which are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
-  private func hear(_ level: PressureLevel, on host: isolated AppHost) {
+  func hear(_ level: PressureLevel, on host: isolated AppHost) {
     report(.level(level))
     let isRising = level > heard
     heard = level
@@ -200,7 +200,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     }
   }
 
-  fileprivate func carryOut(_ removal: Removal, on host: isolated AppHost) {
+  func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
     let canHibernate = hibernation.canHibernate(kept)
     // The app was chosen a moment ago. Its standing may have risen since, or it may have been launched again.

@@ -128,22 +128,18 @@ import Testing
 
   // R-SYS-02
   @Test func everyRestrictionIsSwitchedByItself() {
-    // Bits: cpu, storage, network, graphics, hardware.
-    for bits in 0..<32 {
+    for bits in 0..<32 as Range<UInt8> {
+      let restricted = RestrictionPolicy.Resources(rawValue: bits)
       var policy = RestrictionPolicy()
-      policy.cpu = bits & 1 != 0
-      policy.storage = bits & 2 != 0
-      policy.network = bits & 4 != 0
-      policy.graphics = bits & 8 != 0
-      policy.hardware = bits & 16 != 0
+      policy.resources = restricted
       let behind = Restrictions(
         .background, receivesInput: false, audio: nil, hasFullPower: false, policy: policy)
-      #expect((behind.cpu == .background) == policy.cpu)
-      #expect((behind.storage == .background) == policy.storage)
-      #expect((behind.network == .background) == policy.network)
-      #expect(behind.mayDraw == !policy.graphics)
-      #expect(behind.deniedHardware.contains(.gpu) == policy.graphics)
-      #expect(behind.deniedHardware.contains(.camera) == policy.hardware)
+      #expect((behind.cpu == .background) == restricted.contains(.cpu))
+      #expect((behind.storage == .background) == restricted.contains(.storage))
+      #expect((behind.network == .background) == restricted.contains(.network))
+      #expect(behind.mayDraw == !restricted.contains(.graphics))
+      #expect(behind.deniedHardware.contains(.gpu) == restricted.contains(.graphics))
+      #expect(behind.deniedHardware.contains(.camera) == restricted.contains(.hardware))
     }
   }
 

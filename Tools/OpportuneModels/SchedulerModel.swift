@@ -1,4 +1,4 @@
-import Foundation
+import OpportuneBase
 
 /// The guarantees of a scheduler for jobs, over plain lists. Each job runs once, or is cancelled once by the
 /// shutdown. No job of an app that is suspended and quiet runs. A strand's jobs run one after the other, in
@@ -22,7 +22,7 @@ package final class SchedulerModel: @unchecked Sendable {
     var isCancelled = false
   }
 
-  private let lock = NSLock()
+  private let lock = Lock()
   private var jobs: [Job] = []
   private var byStrand: [Int: [Int]] = [:]
   private var inside: [Int: String] = [:]

@@ -1,5 +1,5 @@
-import Foundation
 import Glibc
+internal import OpportuneBase
 
 /// Follows the machine's power supply. It reads the supplies when the kernel reports a change, and sleeps
 /// otherwise. (R-PWR-01)
@@ -15,7 +15,7 @@ public final class PowerMonitor: Sendable {
   /// The last known supply, and the function to call. Accessed with the lock held only, never by a thread of
   /// an app.
   private final class State: @unchecked Sendable {
-    private let lock = NSLock()
+    private let lock = Lock()
     private let power: SystemPower
     private let changed: @Sendable (PowerSupply) -> Void
     private var last: PowerSupply

@@ -53,7 +53,9 @@ public struct SharedResource: Sendable, Hashable, Comparable, CustomStringConver
 public struct RestrictionPolicy: Sendable, Hashable {
   /// What states can take from an app.
   public struct Resources: OptionSet, Sendable, Hashable {
+    /// A bit for each.
     public let rawValue: UInt8
+    /// Those of some bits.
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// Foreground and background bands.

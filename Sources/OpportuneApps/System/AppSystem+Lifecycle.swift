@@ -150,9 +150,7 @@ extension AppSystem {
   /// Resets everything that ends with an app's life. Its local notifications are kept. (R-MSG-09)
   private mutating func forget(_ id: AppID) {
     let index = id.number
-    let local = apps[index].deadline(.local)
     for kind in DeadlineKind.allCases where kind != .callback && kind != .local { disarm(kind, of: id) }
-    if local == nil { disarm(.local, of: id) }
     let hadTasks = apps[index].tasks
     for task in hadTasks { emit(.taskEnded(task.id), id) }
     apps[index].tasks = []

@@ -15,7 +15,7 @@ extension AppSystem {
       apps[id.number].queued.append(message)
       let period = max(1, span.clampedNanoseconds)
       let next = now + .nanoseconds(period - now.nanoseconds % period)
-      if app.deadline(.batch) == nil { arm(.batch, of: id, at: next) }
+      if deadline(.batch, of: app.id) == nil { arm(.batch, of: id, at: next) }
     }
   }
 
@@ -85,16 +85,13 @@ extension AppSystem {
   // MARK: Prompts
 
   mutating func ask(_ prompt: Prompt, _ id: AppID) {
-    let number = PromptID(number: nextPrompt)
-    nextPrompt &+= 1
-    prompts[number] = (id, prompt)
-    emit(.ask(number, prompt), id)
+    emit(.ask(prompts.add(prompt, of: id), prompt), id)
   }
 
   mutating func answer(_ number: PromptID, accepted: Bool) throws(AppsError) {
     guard let (id, prompt) = prompts[number] else { throw AppsError(.unknownPrompt(number)) }
     if accepted, !apps[id.number].state.isForeground { try move(id, .bringForward) }
-    prompts[number] = nil
+    prompts.close(number)
     guard !accepted else { return }
     switch prompt {
     case .call: handled(id)  // ignored: back to suspended (R-VOIP-07)

@@ -39,10 +39,13 @@ extension AppSystem {
     guard app.state.mayExecute else { return .zero }
     guard app.state == .background, !isFree(app), !isHeldWithoutLimit(app) else { return nil }
     let ends: [Moment?] = [
-      app.deadline(.grace), app.deadline(.event), app.deadline(.fetchLimit),
-      app.tasks.isEmpty && !hasEligibleWork(app) ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
+      deadline(.grace, of: app.id), deadline(.event, of: app.id), deadline(.fetchLimit, of: app.id),
+      app.tasks.isEmpty && !hasEligibleWork(app)
+        ? nil : deadline(.handler, of: app.id) ?? deadline(.tasks, of: app.id),
     ]
-    if !app.tasks.isEmpty, app.deadline(.tasks) == nil, app.deadline(.handler) == nil { return nil }
+    if !app.tasks.isEmpty, deadline(.tasks, of: app.id) == nil, deadline(.handler, of: app.id) == nil {
+      return nil
+    }
     return ends.compactMap { $0 }.max().map { max(.zero, $0 - now) } ?? .zero
   }
 
@@ -100,9 +103,9 @@ extension AppSystem {
   /// Whether anything keeps an app in the background now.
   func isHeld(_ app: LifecycleRecord) -> Bool {
     if !app.callbacks.isEmpty || isFree(app) || isHeldWithoutLimit(app) || !app.tasks.isEmpty { return true }
-    let timers: [DeadlineKind] = [.grace, .event, .fetchLimit, .handler]
-    if timers.contains(where: { app.deadline($0) != nil }) { return true }
-    return hasEligibleWork(app) && app.deadline(.tasks) != nil
+    let kinds: [DeadlineKind] = [.grace, .event, .fetchLimit, .handler]
+    if kinds.contains(where: { deadline($0, of: app.id) != nil }) { return true }
+    return hasEligibleWork(app) && deadline(.tasks, of: app.id) != nil
   }
 
   func hasEligibleWork(_ app: LifecycleRecord) -> Bool {

@@ -2,9 +2,7 @@
 extension AppSystem {
   mutating func beginTask(_ kind: TaskKind, _ id: AppID) {
     if let refusal = taskRefusal(id) { return emit(.taskRefused(refusal), id) }
-    let task = OpenTask(id: TaskID(number: nextTask), kind: kind)
-    // Wraps after four thousand million tasks, and skips the number 0 of no task.
-    nextTask = nextTask == .max ? 1 : nextTask + 1
+    let task = OpenTask(id: nextTaskID(), kind: kind)
     apps[id.number].tasks.append(task)
     emit(.taskBegan(task.id), id)
     conductBeginsTask(id)
@@ -22,7 +20,7 @@ extension AppSystem {
     guard app.state == .background, !isFree(app) else { return nil }
     if let end = app.budgetEnd, end <= now { return .timeIsUp }
     if let limit = policy.tasks.cpuTime, app.cpuBehind >= limit { return .timeIsUp }
-    return app.deadline(.handler) == nil ? nil : .timeIsUp
+    return deadline(.handler, of: app.id) == nil ? nil : .timeIsUp
   }
 
   mutating func endTask(_ task: TaskID, _ id: AppID) throws(AppsError) {
@@ -49,10 +47,10 @@ extension AppSystem {
   mutating func armTasks(of id: AppID) {
     let app = apps[id.number]
     guard app.state == .background, !isFree(app), !app.tasks.isEmpty || hasEligibleWork(app),
-      app.deadline(.handler) == nil
+      deadline(.handler, of: app.id) == nil
     else { return }
     if let end = app.budgetEnd { arm(.tasks, of: id, at: end) }
-    if let limit = policy.tasks.idleLimit, !app.tasks.isEmpty, app.deadline(.idle) == nil {
+    if let limit = policy.tasks.idleLimit, !app.tasks.isEmpty, deadline(.idle, of: app.id) == nil {
       arm(.idle, of: id, at: now + limit)
     }
   }
@@ -63,7 +61,7 @@ extension AppSystem {
     guard apps[id.number].state == .background, time > .zero else { return }
     apps[id.number].cpuBehind += min(time, .seconds(1 << 32))  // so that no sum of them overflows
     conductWorks(time, id)
-    if apps[id.number].deadline(.idle) != nil, let limit = policy.tasks.idleLimit {
+    if deadline(.idle, of: id) != nil, let limit = policy.tasks.idleLimit {
       arm(.idle, of: id, at: now + limit)
     }
     guard let limit = policy.tasks.cpuTime, apps[id.number].cpuBehind >= limit, !isFree(apps[id.number])
@@ -78,11 +76,11 @@ extension AppSystem {
   package func workInterval(of id: AppID, cores: Int) -> Duration? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
-    guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return nil }
+    guard app.state == .background, !isFree(app), deadline(.handler, of: app.id) == nil else { return nil }
     guard !app.tasks.isEmpty || hasEligibleWork(app) else { return nil }
     let left = policy.tasks.cpuTime.map { max(.zero, $0 - app.cpuBehind) / max(1, cores) }
     // Four readings within the idle limit.
-    let idle = app.deadline(.idle) == nil ? nil : policy.tasks.idleLimit.map { $0 / 4 }
+    let idle = deadline(.idle, of: app.id) == nil ? nil : policy.tasks.idleLimit.map { $0 / 4 }
     return [left, idle].compactMap { $0 }.min()
   }
 
@@ -90,7 +88,7 @@ extension AppSystem {
   mutating func expireTasks(of id: AppID) {
     disarm(.tasks, .idle, of: id)
     let app = apps[id.number]
-    guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return }
+    guard app.state == .background, !isFree(app), deadline(.handler, of: app.id) == nil else { return }
     guard !apps[id.number].tasks.isEmpty else { return suspendUnlessHeld(id) }
     arm(.handler, of: id, at: now + policy.tasks.handlerTime)
     for task in apps[id.number].tasks { emit(.expire(task.id), id) }

@@ -28,7 +28,9 @@ extension AppSystem {
 
   mutating func armFetch(of id: AppID) {
     let app = apps[id.number]
-    guard policy.fetch.isOn, app.manifest.backgroundModes.contains(.fetch), app.deadline(.fetch) == nil else {
+    guard policy.fetch.isOn, app.manifest.backgroundModes.contains(.fetch),
+      deadline(.fetch, of: app.id) == nil
+    else {
       return
     }
     let interval = app.fetchInterval ?? policy.fetch.shortest
@@ -45,7 +47,7 @@ extension AppSystem {
   }
 
   mutating func fetched(_ result: FetchResult, _ id: AppID) {
-    guard apps[id.number].deadline(.fetchLimit) != nil else { return }
+    guard deadline(.fetchLimit, of: id) != nil else { return }
     disarm(.fetchLimit, of: id)
     fetchEnded(result, id)
   }

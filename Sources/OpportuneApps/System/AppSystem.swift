@@ -1,27 +1,25 @@
-internal import OpportuneBase
-
 /// All apps of a machine, as a value: the lifecycle table, the services, the restrictions and their timers.
 ///
 /// It is pure. Time comes with each event and never from a clock; results are ``Effect`` values, in order.
 /// The same events at the same moments give the same effects for every host: a live one, ``VirtualHost``, or
 /// a test. (Law 6 of the design)
 ///
-/// Invariants: at most `policy.maximumForeground` apps are in the foreground, and only the last of `front`
-/// may be active. A timer is set exactly while the app's own deadline for it is not the distant future. After
-/// each event no app is in the background without a reason, unless the policy allows it.
+/// Its services are extensions, a file each. They share the records of the apps, who is in front, and the
+/// effects, since each of them may keep an app in background, and the lifecycle asks all of them.
+///
+/// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active.
+/// After each event no app is in background without a reason, unless policy says so.
 package struct AppSystem: Sendable {
   package let policy: AppsPolicy
-  package internal(set) var now = Moment.zero
+  package private(set) var now = Moment.zero
   package internal(set) var power = PowerSupply.battery
   var apps: [LifecycleRecord] = []
   /// The foreground apps; the last one receives the user's input.
   var front: [AppID] = []
-  /// The timers of all apps.
-  private var timers = TimeQueue<Moment, Deadline>()
-  var effects: [Effect] = []
-  var nextTask: UInt32 = 1
-  var nextPrompt: UInt32 = 1
-  var prompts: [PromptID: (app: AppID, prompt: Prompt)] = [:]
+  private var timers = AppTimers()
+  private var effects: [Effect] = []
+  private var nextTask: UInt32 = 1
+  var prompts = OpenPrompts()
   /// Seconds since 1970 at moment zero.
   var wallAtZero = 0.0
   /// Wide enough for the sum of any number of sizes.
@@ -39,6 +37,7 @@ package struct AppSystem: Sendable {
     var record = LifecycleRecord(id: id, manifest: manifest.applying(settings))
     record.since = now
     apps.append(record)
+    timers.addApp()
     return id
   }
 
@@ -74,13 +73,7 @@ package struct AppSystem: Sendable {
   }
 
   /// When the host must call ``advance(to:)`` next, unless an event comes earlier.
-  package var nextDeadline: Moment? {
-    mutating get {
-      let apps = apps
-      timers.skip { $0.isCurrent(at: $1, of: apps) }
-      return timers.next
-    }
-  }
+  package var nextDeadline: Moment? { mutating get { timers.next } }
 
   /// Takes the effects that were not returned yet.
   package mutating func takeEffects() -> [Effect] {
@@ -90,12 +83,9 @@ package struct AppSystem: Sendable {
 
   private mutating func pass(until moment: Moment, inclusive: Bool) throws(AppsError) {
     guard moment >= now else { throw AppsError(.clockWentBack(from: now, to: moment)) }
-    while let (time, deadline) = timers.first, time < moment || (inclusive && time == moment) {
-      timers.popFirst()
-      guard deadline.isCurrent(at: time, of: apps) else { continue }
+    while let (time, kind, app) = timers.pop(until: moment, inclusive: inclusive) {
       now = max(now, time)
-      apps[Int(deadline.app)].deadlines[Int(deadline.kind.rawValue)] = .distantFuture
-      due(deadline.kind, of: AppID(Int(deadline.app)))
+      due(kind, of: app)
     }
     now = moment
   }
@@ -104,20 +94,22 @@ package struct AppSystem: Sendable {
 
   /// Sets a timer. A time in the past is due now.
   mutating func arm(_ kind: DeadlineKind, of id: AppID, at due: Moment) {
-    let moment = max(due, now)
-    guard apps[id.number].deadlines[Int(kind.rawValue)] != moment else { return }
-    apps[id.number].deadlines[Int(kind.rawValue)] = moment
-    guard moment != .distantFuture else { return }
-    timers.add(Deadline(app: Int32(truncatingIfNeeded: id.number), kind: kind), at: moment)
-    // Stale entries are cheap, but must not accumulate.
-    if timers.count > 64 + 4 * apps.count {
-      let apps = apps
-      timers.compact { $0.isCurrent(at: $1, of: apps) }
-    }
+    timers.arm(kind, of: id, at: max(due, now))
   }
 
+  /// When a timer is due; `nil`: it is not armed.
+  func deadline(_ kind: DeadlineKind, of id: AppID) -> Moment? { timers.deadline(kind, of: id) }
+
   mutating func disarm(_ kinds: DeadlineKind..., of id: AppID) {
-    for kind in kinds { apps[id.number].deadlines[Int(kind.rawValue)] = .distantFuture }
+    for kind in kinds { timers.disarm(kind, of: id) }
+  }
+
+  // MARK: What the services share
+
+  mutating func nextTaskID() -> TaskID {
+    // Wraps after four thousand million tasks, past the identifier of none.
+    defer { nextTask = nextTask == .max ? 1 : nextTask + 1 }
+    return TaskID(number: nextTask)
   }
 
   mutating func emit(_ action: AppEffect, _ id: AppID) { effects.append(Effect(app: id, action: action)) }

@@ -9,7 +9,6 @@ struct LifecycleRecord: Sendable {
   var restrictions: Restrictions?
   var since = Moment.zero
   var lastUsed: Moment?
-  var deadlines = [Moment](repeating: .distantFuture, count: DeadlineKind.allCases.count)
 
   var tasks: [OpenTask] = []
   var work: [TaskKind: Int] = [:]
@@ -39,11 +38,6 @@ struct LifecycleRecord: Sendable {
   init(id: AppID, manifest: Manifest) {
     self.id = id
     self.manifest = manifest
-  }
-
-  func deadline(_ kind: DeadlineKind) -> Moment? {
-    let moment = deadlines[Int(kind.rawValue)]
-    return moment == .distantFuture ? nil : moment
   }
 
   var plays: Bool { audio != nil && !isPaused }
