@@ -50,6 +50,10 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
         OPP_ASSERT(app->index == index);
         OPP_ASSERT(app->core == core);
         opp_cas(&core->free_app, &start, index + 1, relaxed);
+        /* [ready] An exchange in any case: where another has raised it further, that too comes before our
+         * first push. */
+        uint32_t end = index;
+        while (!opp_cas(&core->app_end, &end, end > index ? end : index + 1, seq_cst)) {}
         /* relaxed: no other thread has this app yet. An earlier owner of this index may have had the same
          * word: see R3 in runq.h. */
         opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
@@ -90,33 +94,23 @@ bool opp_app_is_suspended(const opp_app *app) {
 
 bool opp_app_holds(const opp_app *app, unsigned number) {
     uint64_t state = opp_load(&app->state, seq_cst); /* [ready] */
-    if (state & STATE_SUSPENDED) return false;
-    for (int set = 0; set < core_sets(app->core); set++)
-        if (app_ranks_at(app, set, state, number) != 0) return true;
-    return false;
+    return !(state & STATE_SUSPENDED) && app_ranks_at(app, state, number) != 0;
 }
 
 uint64_t opp_app_levels(const opp_app *app) {
-    const opp_core *core = app->core;
     /* relaxed: the caller's own change, or a later one, which sets its own ready bits */
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return 0;
     uint64_t levels = 0;
-    for (int set = 0; set < core_sets(core); set++) {
-        uint8_t band = set_band(core, set, state);
-        for (uint64_t ranks = app_ranks(app, set); ranks != 0; ranks &= ranks - 1)
-            levels |= 1ull << core->config.level_of[band][__builtin_ctzll(ranks)];
-    }
+    for (uint64_t ranks = app_ranks(app); ranks != 0; ranks &= ranks - 1)
+        levels |= 1ull << level_of(app->core, state, (unsigned)__builtin_ctzll(ranks));
     return levels;
 }
 
 void opp_app_show_at(opp_app *app, unsigned number) {
     OPP_ASSERT(number < OPP_LEVELS);
-    opp_core *core = app->core;
-    level *level = core_level(core, number);
-    ready_bit_set(ready_bit_at(level->apps, app->index));
-    ready_bit_set(ready_bit_at(level->summary, summary_of(core, app->index)));
-    ready_bit_set(ready_bit_at(core->ready, number));
+    ready_bit_set(level_app_bit(app->core, number, app->index));
+    ready_bit_set(ready_bit_at(app->core->ready, number));
 }
 
 /* Sets the ready bits of every level at which `app` has jobs. Called after a step that may have made some
@@ -160,13 +154,12 @@ bool opp_app_set_band(opp_app *app, uint8_t band) {
 
 uint64_t opp_app_queued(const opp_app *app) {
     uint64_t count = 0;
-    for (int set = 0; set < core_sets(app->core); set++)
-        for (int p = 0; p < PLACES; p++)
-            for (int rank = 0; rank < OPP_RANKS; rank++) {
-                /* [queue] acquire: see place_queue(). */
-                const opp_queue *queue = opp_load(&app->places[set][p].queue[rank], acquire);
-                if (queue != NULL) count += opp_queue_count(queue);
-            }
+    for (int p = 0; p < PLACES; p++)
+        for (int rank = 0; rank < OPP_RANKS; rank++) {
+            /* [queue] acquire: see place_queue(). */
+            const opp_queue *queue = opp_load(&app->places[p].queue[rank], acquire);
+            if (queue != NULL) count += opp_queue_count(queue);
+        }
     return count;
 }
 

@@ -17,22 +17,20 @@ static bool config_is_valid(const opp_core_config *config) {
 int opp_core_create(const opp_core_config *config, opp_core **result) {
     *result = NULL;
     if (!config_is_valid(config)) return -EINVAL;
-    uint32_t words = (config->max_apps + WORD_BITS - 1) / WORD_BITS;
-    size_t level_bytes = (sizeof(level) + words * sizeof(ready_word) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
+    const size_t line = OPP_LINE / sizeof(ready_word);
+    size_t words = (config->max_apps + OPP_WORD_APPS - 1) / OPP_WORD_APPS;
+    size_t level_words = (words + line - 1) / line * line;
     /* mmap instead of malloc: most pages of these tables are never touched and take no memory. */
     opp_core *core = opp_map(sizeof(opp_core));
     if (core == NULL) return -ENOMEM;
-    char *levels = opp_map(level_bytes * OPP_LEVELS);
+    ready_word *levels = opp_map(level_words * OPP_LEVELS * sizeof(ready_word));
     if (levels == NULL) {
         opp_unmap(core, sizeof(opp_core));
         return -ENOMEM;
     }
     core->config = *config;
     atomic_init(&core->holds, 1);
-    core->word_count = words;
-    while ((words - 1) >> core->summary_shift >= OPP_LEVELS) core->summary_shift++;
-    OPP_ASSERT((words - 1) >> core->summary_shift < OPP_LEVELS);
-    core->level_bytes = level_bytes;
+    core->level_words = level_words;
     core->levels = levels;
     for (int band = 0; band < OPP_BANDS; band++)
         for (int rank = 0; rank < OPP_RANKS; rank++)
@@ -42,18 +40,17 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Calls `each` on every queue of every app: for each band, front and back, and each rank. */
+/* Calls `each` on every queue of every app. */
 static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(opp_job, void *), void *),
                             void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
-        for (int set = 0; set < OPP_BANDS; set++)
-            for (int p = 0; p < PLACES; p++)
-                for (int rank = 0; rank < OPP_RANKS; rank++) {
-                    opp_queue *queue = opp_load(&app->places[set][p].queue[rank], acquire); /* [queue] */
-                    if (queue != NULL) each(queue, drop, context);
-                }
+        for (int p = 0; p < PLACES; p++)
+            for (int rank = 0; rank < OPP_RANKS; rank++) {
+                opp_queue *queue = opp_load(&app->places[p].queue[rank], acquire); /* [queue] */
+                if (queue != NULL) each(queue, drop, context);
+            }
     }
 }
 
@@ -112,7 +109,7 @@ void opp_core_release(opp_core *core) {
         free(consumer);
     }
     opp_segments_free(&core->segments);
-    opp_unmap(core->levels, core->level_bytes * OPP_LEVELS);
+    opp_unmap(core->levels, core->level_words * OPP_LEVELS * sizeof(ready_word));
     opp_unmap(core, sizeof(opp_core));
 }
 

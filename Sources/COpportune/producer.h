@@ -20,8 +20,8 @@ typedef struct opp_path {
     opp_app *app; /* NULL where nothing is remembered */
     uint64_t state; /* the app's word of which this is the path */
     opp_fifo *fifo;
-    ready_bit rank_ready, app_ready, summary_ready, level_ready;
-    uint8_t rank, set, level;
+    ready_bit rank_ready, app_ready, level_ready;
+    uint8_t rank, level;
 } opp_path;
 
 /* All fields but `owned`, `group` and those set once are the owner's. */

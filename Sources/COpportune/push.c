@@ -48,41 +48,35 @@ static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place
     return fifo;
 }
 
-int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job) {
+int opp_app_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     uint64_t state;
-    if (place_insert(producer, app, &app->places[set][PLACE_FRONT], rank, job, &state) == NULL)
-        return -ENOMEM;
+    if (place_insert(producer, app, &app->places[PLACE_FRONT], rank, job, &state) == NULL) return -ENOMEM;
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
-    uint8_t number = app->core->config.level_of[set_band(app->core, set, state)][rank];
+    uint8_t number = level_of(app->core, state, rank);
     opp_app_show_at(app, number);
     return number;
 }
 
-/* Sets the ready bits from the app upwards. The bit of the rank is set, and the app's word was found to be
- * that of the cached path. */
+/* The ready bits from the app up, once that of the rank is set and the app's word was found to be the
+ * path's. */
 static inline int path_show(const opp_path *path) {
     ready_bit_set(path->app_ready);
-    ready_bit_set(path->summary_ready);
     ready_bit_set(path->level_ready);
     return path->level;
 }
 
-/* An entry is in `fifo`, and its rank's ready bit was set before the app's word was read as `state`. Returns
- * what opp_push() does. */
-static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank,
-                                               opp_fifo *fifo,
-                                               uint64_t state) {
+/* An entry is in `fifo`, its rank's ready bit is set, and then the app's word was `state`. Returns what
+ * opp_push() does. */
+static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, uint8_t rank,
+                                               opp_fifo *fifo, uint64_t state) {
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     opp_core *core = app->core;
-    uint8_t number = core->config.level_of[set_band(core, set, state)][rank];
-    OPP_ASSERT(number < OPP_LEVELS);
-    OPP_ASSERT(fifo->producer == producer);
-    level *level = core_level(core, number);
+    uint8_t number = level_of(core, state, rank);
+    OPP_ASSERT(fifo->producer == producer); /* R5 */
     producer->path = (opp_path){
-        .app = app, .state = state, .fifo = fifo, .rank = rank, .set = (uint8_t)set, .level = number,
-        .rank_ready = ready_bit_at(app->places[set][PLACE_BACK].ranks, rank),
-        .app_ready = ready_bit_at(level->apps, app->index),
-        .summary_ready = ready_bit_at(level->summary, summary_of(core, app->index)),
+        .app = app, .state = state, .fifo = fifo, .rank = rank, .level = number,
+        .rank_ready = ready_bit_at(app->places[PLACE_BACK].ranks, rank),
+        .app_ready = level_app_bit(core, number, app->index),
         .level_ready = ready_bit_at(core->ready, number)};
     return path_show(&producer->path);
 }
@@ -90,29 +84,26 @@ static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *
 /* For a push without a cached path that is valid under `state`, or with a full segment. A separate function,
  * like path_find(), so that the short path makes no calls and saves no registers. */
 static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *app, uint8_t rank,
-                                               opp_job job,
-                                               uint64_t state) {
+                                               opp_job job) {
     if (rank >= OPP_RANKS) return -EINVAL;
-    int set = app->core->config.stay ? state_band(state) : 0;
-    opp_fifo *fifo = place_insert(producer, app, &app->places[set][PLACE_BACK], rank, job, &state);
-    return fifo == NULL ? -ENOMEM : path_find(producer, app, set, rank, fifo, state);
+    uint64_t state;
+    opp_fifo *fifo = place_insert(producer, app, &app->places[PLACE_BACK], rank, job, &state);
+    return fifo == NULL ? -ENOMEM : path_find(producer, app, rank, fifo, state);
 }
 
 int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     const opp_path *path = &producer->path;
-    /* relaxed: with `stay`, a job pushed during a change of band may go to either band. Otherwise only the
-     * load below counts. */
-    uint64_t state = opp_load(&app->state, relaxed);
+    uint64_t state = opp_load(&app->state, relaxed); /* relaxed: the look below counts */
     if (path->app != app || path->rank != rank || path->state != state)
-        return push_long(producer, app, rank, job, state);
+        return push_long(producer, app, rank, job);
     OPP_ASSERT(path->fifo->producer == producer); /* R5 */
     OPP_ASSERT(path->level < OPP_LEVELS);
-    uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own field */
-    if (SLOT_OF(tail) == 0) return push_long(producer, app, rank, job, state);
+    uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own */
+    if (SLOT_OF(tail) == 0) return push_long(producer, app, rank, job);
     fifo_put(path->fifo, tail, job, producer_stamp(producer, app->core));
     ready_bit_set(path->rank_ready);
     state = opp_load(&app->state, seq_cst); /* [ready] */
-    if (state != path->state) return path_find(producer, app, path->set, rank, path->fifo, state);
+    if (state != path->state) return path_find(producer, app, rank, path->fifo, state);
     return path_show(path);
 }
 

@@ -1,8 +1,7 @@
 /*
  * The run queue: the path from a level down to a job. Private to the core.
  *
- *     levels (64 bits) -> words of apps (one bit for each app, by level) -> app's state word
- *     -> app's ranks (64 bits) -> queue
+ *   levels (64 bits) -> apps of the level (a bit each) -> app's state word -> app's ranks (64 bits) -> queue
  *
  * The bits are *ready bits*, which are hints. The queues decide what is queued, and the app's state word
  * decides whether it may run. So an app changes band, or is suspended, in one step, without a walk over its
@@ -21,13 +20,14 @@
  *  R2  A bit is cleared only by the thread that has marked it, between two reads of the tier below it.
  *
  * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail
- * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; and so on from tier to tier. A clearer
- * marks and clears the bit (seq_cst), then reads the tier below (seq_cst), sets the bit again if anything is
- * there, and only then removes the mark. In the total order of these four, there are two cases. If the
- * pusher's load comes after the clearing, the pusher sets the bit. If it comes before, so does its store of
- * tail, and the clearer's read sees the entry. A clearer that is stopped anywhere leaves the mark, and a
- * consumer looks at bits that are set or marked: nothing is hidden, at the price of a futile look. The same
- * argument holds with the state word in the place of tail, for resuming and for changing the band.
+ * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; likewise from bit to bit. A clearer
+ * marks and clears the bit (seq_cst), then looks below (seq_cst), sets the bit again if anything is
+ * there, and only then takes the mark away. In the one order of these four, either the pusher's load comes
+ * after the clearing, and it sets the bit; or it comes before, then so does its store of tail, and the
+ * clearer's look sees the entry. A clearer that is stopped anywhere leaves the mark there, and a consumer
+ * looks at bits that are set or marked: nothing is hidden, at the price of a futile look. The same argument
+ * holds with the state word in the place of tail, for resuming and for changing band; and with `app_end`,
+ * which whoever makes an app raises (seq_cst) before its first push, and who looks for apps loads (seq_cst).
  *
  * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time
  * (seq_cst). A suspender changes the word (seq_cst) before it reads the announcements (seq_cst). So either
@@ -58,7 +58,7 @@
 
 _Static_assert(OPP_RANKS == READY_WORDS_64 * WORD_BITS && OPP_LEVELS == OPP_RANKS, "both are 64 ready bits");
 
-/* An app's jobs in one band, or those that were returned there, by rank. */
+/* An app's jobs by rank, or what was given back of them. */
 typedef struct place {
     ready_word ranks[READY_WORDS_64];
     _Atomic(opp_queue *) queue[OPP_RANKS];
@@ -66,33 +66,29 @@ typedef struct place {
 
 enum { PLACE_BACK = 0, PLACE_FRONT = 1, PLACES = 2 };
 
+#ifndef OPP_CHECKED
+#define OPP_WORD_APPS WORD_BITS /* apps that share a word of a level's ready bits */
+#endif
+
 struct opp_app {
     opp_core *core;
     uint32_t index;
     _Atomic(uint32_t) in_use;
     void *context;
     _Alignas(OPP_LINE) _Atomic(uint64_t) state;
-    /* [set][front or back]; with `stay` a set for each band, else set 0 alone. */
-    _Alignas(OPP_LINE) place places[OPP_BANDS][PLACES];
+    _Alignas(OPP_LINE) place places[PLACES];
 };
-
-typedef struct level {
-    /* a bit for each 2^summary_shift words of `apps` */
-    _Alignas(OPP_LINE) ready_word summary[READY_WORDS_64];
-    ready_word apps[];                               /* a bit for each app */
-} level;
 
 struct opp_core {
     opp_core_config config;
-    uint32_t word_count; /* of a level's `apps` */
-    uint32_t summary_shift;
-    size_t level_bytes;
+    size_t level_words; /* of a level's ready bits, a bit for each app: whole lines */
+    ready_word *levels; /* OPP_LEVELS times as many */
     uint64_t rank_mask[OPP_BANDS][OPP_LEVELS]; /* ranks that stand at a level */
-    char *levels; /* OPP_LEVELS records of level_bytes */
     _Atomic(opp_app *) apps[OPP_MAX_APPS]; /* made on first use, kept */
-    _Atomic(uint32_t) free_app;            /* no index below it was free at the last search */
-    _Atomic(opp_producer *) producers;         /* grows only */
-    _Atomic(opp_consumer *) consumers;           /* grows only */
+    _Atomic(uint32_t) app_end;             /* no place at or above it was ever an app's; grows only */
+    _Atomic(uint32_t) free_app;            /* below it no place was free when it was last looked for one */
+    _Atomic(opp_producer *) producers;     /* grows only */
+    _Atomic(opp_consumer *) consumers;     /* grows only */
     _Atomic(opp_queue *) queues;               /* strands' queues; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
     _Atomic(uint32_t) holds;               /* the scheduler's reference, and one for each registered thread */
@@ -111,10 +107,10 @@ struct opp_consumer {
     struct {
         opp_app *app;
         opp_queue *queue;
-        ready_word *front;   /* ready bits of the ranks of returned jobs */
-        uint64_t state; /* the app's word, under which this path is valid */
-        uint8_t level;  /* OPP_LEVEL_NONE where nothing is cached */
-        uint8_t rank, band, set;
+        ready_word *front;   /* of the ranks of what was given back to the app */
+        uint64_t state; /* the app's word, of which all this is the path */
+        uint8_t level;  /* OPP_LEVEL_NONE where nothing is remembered */
+        uint8_t rank, band;
     } last; /* where the last job came from */
     opp_queue_memory memory;
     uint32_t spin; /* alternates between ranks that share a level */
@@ -131,32 +127,37 @@ static inline uint8_t state_band(uint64_t state) {
     return state & STATE_BAND;
 }
 
-static inline int core_sets(const opp_core *core) {
-    return core->config.stay ? OPP_BANDS : 1;
+/* The level of a rank while the word is `state`. */
+static inline uint8_t level_of(const opp_core *core, uint64_t state, unsigned rank) {
+    OPP_ASSERT(state_band(state) < OPP_BANDS);
+    OPP_ASSERT(rank < OPP_RANKS);
+    return core->config.level_of[state_band(state)][rank];
 }
 
-/* The band of the jobs of set `set` under the word `state`. */
-static inline uint8_t set_band(const opp_core *core, int set, uint64_t state) {
-    return core->config.stay ? (uint8_t)set : state_band(state);
+/* Ranks of `app` that may hold something. */
+static inline uint64_t app_ranks(const opp_app *app) {
+    return ready_bits_maybe_64(app->places[PLACE_FRONT].ranks) |
+        ready_bits_maybe_64(app->places[PLACE_BACK].ranks);
 }
 
-/* Ranks of a set of `app` that may hold something. */
-static inline uint64_t app_ranks(const opp_app *app, int set) {
-    return ready_bits_maybe_64(app->places[set][PLACE_FRONT].ranks) | ready_bits_maybe_64(app->places[set][PLACE_BACK].ranks);
+/* Those of them that stand at level `number` while the word is `state`. */
+static inline uint64_t app_ranks_at(const opp_app *app, uint64_t state, unsigned number) {
+    OPP_ASSERT(state_band(state) < OPP_BANDS);
+    OPP_ASSERT(number < OPP_LEVELS);
+    return app_ranks(app) & app->core->rank_mask[state_band(state)][number];
 }
 
-/* The subset of these ranks that belong to level `number` under the word `state`. */
-static inline uint64_t app_ranks_at(const opp_app *app, int set, uint64_t state, unsigned number) {
-    return app_ranks(app, set) & app->core->rank_mask[set_band(app->core, set, state)][number];
+/* The ready bits of the apps at a level. */
+static inline ready_word *level_apps(const opp_core *core, unsigned number) {
+    OPP_ASSERT(number < OPP_LEVELS);
+    return core->levels + number * core->level_words;
 }
 
-static inline level *core_level(const opp_core *core, unsigned number) {
-    return (level *)(core->levels + number * core->level_bytes);
-}
-
-/* The bit of a level's summary that covers an app's bit. */
-static inline uint32_t summary_of(const opp_core *core, uint32_t app) {
-    return app / WORD_BITS >> core->summary_shift;
+/* That of the app in place `index`. */
+static inline ready_bit level_app_bit(const opp_core *core, unsigned number, uint32_t index) {
+    OPP_ASSERT(index < core->config.max_apps);
+    return (ready_bit){.word = &level_apps(core, number)[index / OPP_WORD_APPS],
+                       .bit = 1ull << index % OPP_WORD_APPS};
 }
 
 /* Whether `app` may have something for level `number` now. */
@@ -165,8 +166,8 @@ bool opp_app_holds(const opp_app *app, unsigned number);
 /* The app has become ready at level `number`: sets the ready bits above it. */
 void opp_app_show_at(opp_app *app, unsigned number);
 
-/* Returns a job to the front of its rank. Returns what opp_push() does. */
-int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job);
+/* Gives a job back to the front of its rank. Returns what opp_push() does. */
+int opp_app_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job);
 
 /* Announces that the consumer runs jobs of `app` now. If the app before is suspended and this was its last
  * consumer, calls on_quiet. */

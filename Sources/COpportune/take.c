@@ -13,14 +13,13 @@
  * The app was suspended or moved during the take. Returns whether the job may still run, at a level that the
  * caller asked for. If not, it returns to the front of its rank, where the app's next take finds it first.
  */
-static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
-                                uint64_t levels,
+static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, uint64_t state, uint64_t levels,
                                 opp_taken *taken) {
-    opp_core *core = app->core;
-    taken->band = set_band(core, set, state);
-    taken->level = core->config.level_of[taken->band][taken->rank];
+    const opp_core *core = app->core;
+    taken->band = state_band(state);
+    taken->level = level_of(core, state, taken->rank);
     if (!(state & STATE_SUSPENDED) && levels & 1ull << taken->level) return true;
-    int result = opp_app_give_back(consumer->own, app, set, taken->rank, taken->job);
+    int result = opp_app_give_back(consumer->own, app, taken->rank, taken->job);
     /* No memory to return it: running the job is better than losing it. */
     if (result < 0) return true;
     consumer_announce(consumer, NULL);
@@ -29,10 +28,9 @@ static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, u
     return false;
 }
 
-/* Called after the take, which read the app's word as `seen`. Fills in the job's details, and returns whether
- * the job may still run. */
-static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen,
-                                    uint64_t levels,
+/* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still
+ * run. */
+static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, uint64_t seen, uint64_t levels,
                                     opp_taken *taken) {
     OPP_ASSERT(app->core == consumer->core);
     OPP_ASSERT(levels & 1ull << taken->level);
@@ -40,7 +38,7 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int se
     taken->context = app->context;
     consumer_announce(consumer, app);
     uint64_t state = opp_load(&app->state, seq_cst); /* [announce] */
-    return state == seen || consumer_reconsider(consumer, app, set, state, levels, taken);
+    return state == seen || consumer_reconsider(consumer, app, state, levels, taken);
 }
 
 /* Takes from the queue of a rank, or clears the ready bit. */
@@ -56,19 +54,17 @@ static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_
     return false;
 }
 
-/* Caches the path of a job from the back of a rank that is alone at its level. */
-static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
-                              const opp_taken *taken) {
+/* A job came from the back of a rank that has its level for itself. */
+static void consumer_remember(opp_consumer *consumer, opp_app *app, uint64_t state, const opp_taken *taken) {
     OPP_ASSERT(consumer->memory.queue != NULL);
-    OPP_ASSERT(set < core_sets(app->core));
+    OPP_ASSERT(taken->level == level_of(app->core, state, taken->rank)); /* R3 */
     consumer->last.app = app;
     consumer->last.queue = consumer->memory.queue;
-    consumer->last.front = app->places[set][PLACE_FRONT].ranks;
+    consumer->last.front = app->places[PLACE_FRONT].ranks;
     consumer->last.state = state;
     consumer->last.level = taken->level;
     consumer->last.rank = taken->rank;
     consumer->last.band = taken->band;
-    consumer->last.set = (uint8_t)set;
 }
 
 static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels,
@@ -77,68 +73,46 @@ static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint
     OPP_ASSERT(number < OPP_LEVELS);
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
-    for (int set = 0; set < core_sets(app->core); set++) {
-        place *places = app->places[set];
-        uint64_t ranks = app_ranks_at(app, set, state, number);
-        /* Where several ranks share the lowest level, none may starve: begin with another one each time. */
-        uint64_t shared = ranks & (ranks - 1);
-        if (shared != 0) {
-            uint64_t from = ~0ull << (consumer->spin++ % OPP_RANKS);
-            if (ranks & from) ranks &= from;
-        }
-        for (; ranks != 0; ranks &= ranks - 1) {
-            unsigned rank = (unsigned)__builtin_ctzll(ranks);
-            bool front = place_take(consumer, &places[PLACE_FRONT], rank, taken);
-            if (!front && !place_take(consumer, &places[PLACE_BACK], rank, taken)) continue;
-            taken->level = (uint8_t)number;
-            taken->rank = (uint8_t)rank;
-            taken->band = set_band(app->core, set, state);
-            consumer->last.level = OPP_LEVEL_NONE;
-            if (!front && shared == 0) consumer_remember(consumer, app, set, state, taken);
-            return consumer_confirm(consumer, app, set, state, levels, taken);
-        }
+    uint64_t ranks = app_ranks_at(app, state, number);
+    /* Where several ranks share the lowest level none may starve: begin at another one each time. */
+    uint64_t shared = ranks & (ranks - 1);
+    if (shared != 0) {
+        uint64_t from = ~0ull << (consumer->spin++ % OPP_RANKS);
+        if (ranks & from) ranks &= from;
+    }
+    for (; ranks != 0; ranks &= ranks - 1) {
+        unsigned rank = (unsigned)__builtin_ctzll(ranks);
+        bool front = place_take(consumer, &app->places[PLACE_FRONT], rank, taken);
+        if (!front && !place_take(consumer, &app->places[PLACE_BACK], rank, taken)) continue;
+        taken->level = (uint8_t)number;
+        taken->rank = (uint8_t)rank;
+        taken->band = state_band(state);
+        consumer->last.level = OPP_LEVEL_NONE;
+        if (!front && shared == 0) consumer_remember(consumer, app, state, taken);
+        return consumer_confirm(consumer, app, state, levels, taken);
     }
     return false;
 }
 
-/* The first app at or after `from` whose bit may be set, or -1. */
-static int64_t level_next_app(const opp_core *core, const level *level, uint32_t from) {
-    if (from >= core->config.max_apps) return -1;
-    uint32_t first = from / WORD_BITS;
-    uint64_t parts = ready_bits_maybe_64(level->summary) & (~0ull << summary_of(core, from));
-    for (; parts != 0; parts &= parts - 1) {
-        uint32_t part = (uint32_t)__builtin_ctzll(parts);
-        uint32_t word = part << core->summary_shift, end = (part + 1) << core->summary_shift;
-        if (word < first) word = first;
-        for (; word < end && word < core->word_count; word++) {
-            uint32_t bits = ready_bits_maybe(&level->apps[word]);
-            if (word == first) bits &= ~0u << from % WORD_BITS;
-            if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
-        }
+/* The next app at or after `from` whose ready bit may be set at a level, or -1. */
+static int64_t level_next_app(const opp_core *core, unsigned number, uint32_t from) {
+    const ready_word *apps = level_apps(core, number);
+    /* seq_cst: [ready], since no word behind it is looked at */
+    uint32_t end = opp_load(&core->app_end, seq_cst);
+    OPP_ASSERT(end <= core->config.max_apps);
+    uint32_t masked = ~0u << from % OPP_WORD_APPS;
+    for (uint32_t word = from / OPP_WORD_APPS; word * OPP_WORD_APPS < end; word++, masked = ~0u) {
+        uint32_t bits = ready_bits_maybe(&apps[word]) & masked;
+        if (bits != 0) return (int64_t)word * OPP_WORD_APPS + __builtin_ctz(bits);
     }
     return -1;
 }
 
-/* Whether a word of apps under one bit of a level's summary may contain a set bit. */
-static bool summary_holds(const opp_core *core, const level *level, uint32_t number) {
-    uint32_t end = (number + 1) << core->summary_shift;
-    for (uint32_t word = number << core->summary_shift; word < end && word < core->word_count; word++)
-        if (ready_bits_maybe(&level->apps[word]) != 0) return true;
-    return false;
-}
-
-/* Nothing was found at a level: clears the wrong bits of the tiers above the apps. */
+/* Nothing was found at a level: repairs its ready bit. */
 static void level_repair(opp_core *core, unsigned number) {
-    level *level = core_level(core, number);
-    for (uint64_t bits = ready_bits_maybe_64(level->summary); bits != 0; bits &= bits - 1) {
-        uint32_t part = (uint32_t)__builtin_ctzll(bits);
-        ready_bit ready = ready_bit_at(level->summary, part);
-        if (!summary_holds(core, level, part) && ready_bit_begin_clearing(ready))
-            ready_bit_resolve(ready, summary_holds(core, level, part));
-    }
     ready_bit ready = ready_bit_at(core->ready, number);
-    if (ready_bits_maybe_64(level->summary) == 0 && ready_bit_begin_clearing(ready))
-        ready_bit_resolve(ready, ready_bits_maybe_64(level->summary) != 0);
+    if (level_next_app(core, number, 0) < 0 && ready_bit_begin_clearing(ready))
+        ready_bit_resolve(ready, level_next_app(core, number, 0) >= 0);
 }
 
 /* Whether the turn of the app that was served last at the level is over. */
@@ -148,7 +122,6 @@ static inline bool consumer_turn_is_over(const opp_consumer *consumer, unsigned 
 
 static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels, opp_taken *taken) {
     opp_core *core = consumer->core;
-    level *level = core_level(core, number);
     uint32_t start = consumer->cursor[number];
     bool is_over = consumer_turn_is_over(consumer, number);
     if (is_over) start++;
@@ -157,7 +130,7 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
     for (int stretch = 0; stretch < 2; stretch++) {
         uint32_t from = stretch == 0 ? start : 0;
         int64_t found;
-        while ((found = level_next_app(core, level, from)) >= 0 && (stretch == 0 || found < start)) {
+        while ((found = level_next_app(core, number, from)) >= 0 && (stretch == 0 || found < start)) {
             uint32_t index = (uint32_t)found;
             OPP_ASSERT(index < core->config.max_apps);
             /* relaxed: the thread that set the ready bit had seen the app. */
@@ -168,7 +141,7 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
                 consumer->cursor[number] = index;
                 return true;
             }
-            ready_bit ready = ready_bit_at(level->apps, index);
+            ready_bit ready = level_app_bit(core, number, index);
             if (ready_bit_begin_clearing(ready))
                 ready_bit_resolve(ready, app != NULL && opp_app_holds(app, number));
             from = index + 1;
@@ -182,14 +155,10 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
 static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer) {
     const opp_core *core = consumer->core;
     const opp_app *app = consumer->last.app;
-    const level *level = core_level(core, consumer->last.level);
-    if (level_next_app(core, level, 0) != app->index || level_next_app(core, level, app->index + 1) >= 0)
-        return false;
-    for (int set = 0; set < core_sets(core); set++) {
-        uint64_t ranks = app_ranks_at(app, set, consumer->last.state, consumer->last.level);
-        if (ranks & ~(set == consumer->last.set ? 1ull << consumer->last.rank : 0)) return false;
-    }
-    return true;
+    unsigned number = consumer->last.level;
+    return level_next_app(core, number, 0) == app->index &&
+        level_next_app(core, number, app->index + 1) < 0 &&
+        (app_ranks_at(app, consumer->last.state, number) & ~(1ull << consumer->last.rank)) == 0;
 }
 
 /*
@@ -217,7 +186,7 @@ static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t l
     taken->level = (uint8_t)number;
     taken->rank = consumer->last.rank;
     taken->band = consumer->last.band;
-    return consumer_confirm(consumer, app, consumer->last.set, consumer->last.state, levels, taken);
+    return consumer_confirm(consumer, app, consumer->last.state, levels, taken);
 }
 
 /* The level to serve first out of some. */
@@ -253,22 +222,20 @@ uint64_t opp_ready_levels(const opp_core *core, uint64_t levels) {
 static bool app_has_queued(const opp_app *app, unsigned number) {
     uint64_t state = opp_load(&app->state, seq_cst); /* [ready] */
     if (state & STATE_SUSPENDED) return false;
-    for (int set = 0; set < core_sets(app->core); set++)
-        for (uint64_t ranks = app_ranks_at(app, set, state, number); ranks != 0; ranks &= ranks - 1)
-            for (int p = 0; p < PLACES; p++) {
-                /* [queue] */
-                opp_queue *queue = opp_load(&app->places[set][p].queue[__builtin_ctzll(ranks)], acquire);
-                if (queue != NULL && opp_queue_count(queue) != 0) return true;
-            }
+    for (uint64_t ranks = app_ranks_at(app, state, number); ranks != 0; ranks &= ranks - 1)
+        for (int p = 0; p < PLACES; p++) {
+            /* [queue] */
+            const opp_queue *queue = opp_load(&app->places[p].queue[__builtin_ctzll(ranks)], acquire);
+            if (queue != NULL && opp_queue_count(queue) != 0) return true;
+        }
     return false;
 }
 
 bool opp_has_ready(opp_core *core, uint64_t levels) {
     for (uint64_t ready = opp_ready_levels(core, levels); ready != 0; ready &= ready - 1) {
         unsigned number = (unsigned)__builtin_ctzll(ready);
-        level *level = core_level(core, number);
-        for (int64_t found = level_next_app(core, level, 0); found >= 0;
-             found = level_next_app(core, level, (uint32_t)found + 1)) {
+        for (int64_t found = level_next_app(core, number, 0); found >= 0;
+             found = level_next_app(core, number, (uint32_t)found + 1)) {
             opp_app *app = opp_load(&core->apps[found], relaxed); /* relaxed: as in level_take() */
             if (app != NULL && app_has_queued(app, number)) return true;
         }

@@ -20,7 +20,6 @@ import Testing
     #expect(configuration.pools == [.foreground, .background])
     #expect(configuration.demotedLimitPerCore == 4)
     #expect(configuration.spareDelay == .microseconds(500))
-    #expect(configuration.queuedJobs == .follow)
     #expect(configuration.maximumApps == 4096)
     #expect(!configuration.countsEscapes && configuration.collectsStatistics)
   }

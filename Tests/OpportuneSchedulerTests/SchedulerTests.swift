@@ -250,12 +250,9 @@ struct SchedulerTests {
     try await scheduler.shutdown()
   }
 
-  // R-CPU-10: queued jobs follow their app to another band, or stay, as the option says.
-  @Test(arguments: SchedulerConfiguration.QueuedJobs.allCases)
-  func queuedJobsFollowOrStay(policy: SchedulerConfiguration.QueuedJobs) async throws {
-    var settings = configuration(workers: 1)
-    settings.queuedJobs = policy
-    let scheduler = try Scheduler(configuration: settings)
+  // R-CPU-10: queued jobs follow their app to another band.
+  @Test func queuedJobsFollow() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 1))
     let app = try scheduler.makeApp(named: "app", band: .background)
     app.suspend()
     let bands = Log()
@@ -267,7 +264,7 @@ struct SchedulerTests {
     try app.setBand(.foreground)
     app.resume()
     await done.wait()
-    #expect(bands.values == [policy == .follow ? 1 : 0])
+    #expect(bands.values == [1])
     try await scheduler.shutdown()
   }
 

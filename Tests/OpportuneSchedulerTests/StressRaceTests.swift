@@ -73,7 +73,7 @@ private actor Passing {
   @Test(arguments: [1, 2, 4, 16]) func everyJobEndsOnceAcrossAShutdown(workers: Int) async throws {
     let each = 3000 * stressScale
     for round in 0..<3 {
-      let scheduler = try makeScheduler(workers: workers, queued: round == 1 ? .stay : .follow)
+      let scheduler = try makeScheduler(workers: workers)
       let apps = try (0..<4).map {
         try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background)
       }

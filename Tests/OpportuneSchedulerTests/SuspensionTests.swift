@@ -173,7 +173,7 @@ import Testing
 
   // R-CPU-10
   @Test func queuedJobsFollowTheirApp() async throws {
-    let scheduler = try makeScheduler(workers: 1, queued: .follow)
+    let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app", band: .background)
     let release = try await holdBackground(scheduler)
     let ran = Record<Int>()
@@ -184,21 +184,6 @@ import Testing
     _ = await ran.reaching(100)
     #expect(!release.isUp)
     release.raise()
-    try await scheduler.shutdown()
-  }
-
-  // R-CPU-10
-  @Test func queuedJobsStayWhereTheyAre() async throws {
-    let scheduler = try makeScheduler(workers: 1, queued: .stay)
-    let app = try scheduler.makeApp(named: "app", band: .background)
-    let release = try await holdBackground(scheduler)
-    let ran = Record<Int>()
-    for number in 0..<10 { try app.submit { ran.add(number) } }
-    try app.setBand(.foreground)
-    for number in 10..<20 { try app.submit { ran.add(number) } }
-    #expect(await ran.reaching(10).sorted() == Array(10..<20))
-    release.raise()
-    #expect(await ran.reaching(20).suffix(10).sorted() == Array(0..<10))
     try await scheduler.shutdown()
   }
 

@@ -218,15 +218,13 @@ final class ThreadEnd: Sendable {
 
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), spareDelay: Duration = .microseconds(500),
-  queued: SchedulerConfiguration.QueuedJobs = .follow, background: BackgroundClass = .idle,
-  overlap: OverlapClass = .nice19
+  background: BackgroundClass = .idle
 ) throws -> Scheduler {
   var configuration = SchedulerConfiguration()
   configuration.name = "test"
   configuration.workers = .fixed(workers)
   configuration.quantum = quantum
   configuration.spareDelay = spareDelay
-  configuration.queuedJobs = queued
   configuration.backgroundClass = background
   configuration.overlapClass = overlap
   return try Scheduler(configuration: configuration)

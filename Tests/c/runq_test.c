@@ -13,11 +13,10 @@
 #define ALL (~(uint64_t)0)
 enum { BACKGROUND, FOREGROUND };
 
-static opp_core_config config_make(bool stay) {
+static opp_core_config config_make(void) {
     opp_core_config config;
     memset(&config, 0, sizeof(config));
     config.max_apps = 4096;
-    config.stay = stay;
     for (int rank = 0; rank < OPP_RANKS; rank++) {
         config.level_of[0][rank] = (uint8_t)(rank < 20 ? 20 - rank : 0);
         config.level_of[1][rank] = (uint8_t)(rank < 30 ? 50 - rank : 20);
@@ -26,8 +25,8 @@ static opp_core_config config_make(bool stay) {
     return config;
 }
 
-static opp_core *core_make(bool stay) {
-    opp_core_config config = config_make(stay);
+static opp_core *core_make(void) {
+    opp_core_config config = config_make();
     opp_core *core;
     CHECK(opp_core_create(&config, &core) == 0);
     return core;
@@ -44,20 +43,20 @@ static uint64_t number_of(opp_job job) {
 }
 
 static void test_bad_config(void) {
-    opp_core_config config = config_make(false);
+    opp_core_config config = config_make();
     opp_core *core;
     config.max_apps = 0;
     CHECK(opp_core_create(&config, &core) < 0 && core == NULL);
-    config = config_make(false);
+    config = config_make();
     config.level_of[1][3] = 64;
     CHECK(opp_core_create(&config, &core) < 0);
-    config = config_make(false);
+    config = config_make();
     config.level_of[1][3] = 51; /* rises with the rank */
     CHECK(opp_core_create(&config, &core) < 0);
 }
 
 static void test_order_and_levels(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *back = opp_app_create(core, BACKGROUND, false), *fore = opp_app_create(core, FOREGROUND, false);
@@ -82,8 +81,8 @@ static void test_order_and_levels(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-static void test_steps(bool stay) {
-    opp_core *core = core_make(stay);
+static void test_steps(void) {
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, BACKGROUND, false), *other = opp_app_create(core, BACKGROUND, false);
@@ -102,15 +101,9 @@ static void test_steps(bool stay) {
     CHECK(opp_app_set_band(app, FOREGROUND) && !opp_app_set_band(app, FOREGROUND));
     CHECK(opp_push(producer, app, 2, job_of(301)) == 48);
     CHECK(opp_take(consumer, ALL, &taken));
-    if (stay) {
-        CHECK(taken.level == 48 && number_of(taken.job) == 301);
-        for (uint64_t i = 1; i <= 300; i++)
-            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18);
-    } else {
-        CHECK(taken.level == 48 && number_of(taken.job) == 1);
-        for (uint64_t i = 2; i <= 301; i++)
-            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
-    }
+    CHECK(taken.level == 48 && taken.band == FOREGROUND && number_of(taken.job) == 1);
+    for (uint64_t i = 2; i <= 301; i++)
+        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
     opp_consumer_leave(consumer);
     CHECK(opp_app_running(app) == 0);
     opp_consumer_destroy(consumer);
@@ -119,7 +112,7 @@ static void test_steps(bool stay) {
 
 /* A producer that feeds itself must not starve an outside job. */
 static void test_bypass(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *own = opp_producer_acquire(core, 0), *outside = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, own, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
@@ -148,7 +141,7 @@ static void test_bypass(void) {
  * turn before each take, as it does between long jobs; else it would serve dozens before.
  */
 static void test_turns_of_producers(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *own = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
     opp_producer *outside[2] = {opp_producer_acquire(core, 0), opp_producer_acquire(core, 0)};
     opp_consumer *consumer = opp_consumer_create(core, own, NULL),
@@ -218,7 +211,7 @@ static void test_turns_of_producers(void) {
 
 /* With the turn's end another app of the level is served, after one job as after OPP_TURN. */
 static void test_turns_of_apps(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *apps[3];
@@ -238,7 +231,7 @@ static void test_turns_of_apps(void) {
 
 /* Apps at one level are served in turn. */
 static void test_turns(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *apps[100];
@@ -261,7 +254,7 @@ static void test_turns(void) {
 /* However much an app has, and though its consumer remembers where it took last, another at its level gets
  * its turn. */
 static void test_turns_of_two(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *first = opp_app_create(core, FOREGROUND, false),
@@ -286,7 +279,7 @@ static void test_turns_of_two(void) {
 
 /* The turn that is over is not forgotten over a job of another level. */
 static void test_turns_beside_another_level(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *first = opp_app_create(core, FOREGROUND, false),
@@ -306,7 +299,7 @@ static void test_turns_beside_another_level(void) {
 /* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do
  * here. */
 static void test_ranks_of_one_level(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
@@ -327,7 +320,7 @@ static void test_ranks_of_one_level(void) {
 /* What producer and consumer remember of an app counts no more after a step of it, nor for the next owner of
  * its place. */
 static void test_memory_of_places(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_taken taken;
@@ -357,7 +350,7 @@ static void test_memory_of_places(void) {
 /* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the
  * same. */
 static void test_a_word_that_comes_back(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_taken taken;
@@ -391,7 +384,7 @@ static void test_a_word_that_comes_back(void) {
 /* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at
  * once. */
 static void test_places(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_app *apps[20];
     for (int i = 0; i < 20; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
     opp_app_destroy(apps[12]);
@@ -406,7 +399,7 @@ static void test_places(void) {
 
 /* NUMA: near producers first, where the order allows. */
 static void test_near_first(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     uint8_t distance[64];
     memset(distance, 30, sizeof(distance));
     distance[3] = 10;
@@ -427,7 +420,7 @@ static void test_near_first(void) {
 
 /* A finished thread's producer is adopted with what it left. */
 static void test_adoption(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     CHECK(opp_push(producer, app, 5, job_of(1)) >= 0);
@@ -445,7 +438,7 @@ static void test_adoption(void) {
 
 /* Memory: a long queue's segments go back and are used again. */
 static void test_memory(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
@@ -459,25 +452,6 @@ static void test_memory(void) {
         if (round == 0) after_first = opp_core_memory(core);
     }
     CHECK(opp_core_memory(core) <= after_first + 32768);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
-}
-
-/* Where jobs stay, one that is pushed after the band has changed is of the new band, unlike the one
- * before. */
-static void test_band_of_a_push(void) {
-    opp_core *core = core_make(true);
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
-    opp_app *app = opp_app_create(core, BACKGROUND, false);
-    opp_taken taken;
-    for (uint64_t i = 0; i < 2; i++) CHECK(opp_push(producer, app, 2, job_of(i)) == 18);
-    CHECK(opp_app_set_band(app, FOREGROUND) && opp_push(producer, app, 2, job_of(2)) == 48);
-    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 &&
-          taken.band == FOREGROUND);
-    for (uint64_t i = 0; i < 2; i++)
-        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 &&
-              taken.band == 0);
     opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
@@ -536,8 +510,8 @@ static void *stress_step(void *context) {
     return NULL;
 }
 
-static void test_stress(bool stay) {
-    stress_core = core_make(stay);
+static void test_stress(void) {
+    stress_core = core_make();
     memset((void *)seen, 0, sizeof(seen));
     atomic_store(&taken_total, 0);
     atomic_store(&steppers_go, 1);
@@ -565,7 +539,7 @@ static void drop(opp_job job, void *context) {
 }
 
 static void test_drop(void) {
-    opp_core *core = core_make(false);
+    opp_core *core = core_make();
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_app *app = opp_app_create(core, FOREGROUND, true);
     for (uint64_t i = 0; i < 100; i++)
@@ -579,8 +553,7 @@ static void test_drop(void) {
 int main(void) {
     test_bad_config();
     test_order_and_levels();
-    test_steps(false);
-    test_steps(true);
+    test_steps();
     test_bypass();
     test_turns_of_producers();
     test_turns_of_apps();
@@ -590,13 +563,11 @@ int main(void) {
     test_ranks_of_one_level();
     test_memory_of_places();
     test_a_word_that_comes_back();
-    test_band_of_a_push();
     test_places();
     test_near_first();
     test_adoption();
     test_memory();
     test_drop();
-    test_stress(false);
-    test_stress(true);
+    test_stress();
     return 0;
 }

@@ -15,6 +15,7 @@
 #define OPP_SWEEP_EMPTY 1
 #define OPP_SWEEP_LOOKS 1
 #define OPP_MAX_APPS 64
+#define OPP_WORD_APPS 1u
 #define OPP_BYPASS_MAX 10
 #define OPP_TURN 2
 #define OPP_POOL_WORKERS 64

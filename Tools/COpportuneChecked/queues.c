@@ -13,9 +13,9 @@ CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/producer.c"
 
 /* The judges learn what takes give back. */
-static int checked_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job) {
+static int checked_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     history_back_begins(job.tag);
-    int result = opp_app_give_back(producer, app, set, rank, job);
+    int result = opp_app_give_back(producer, app, rank, job);
     history_back_ends(job.tag, result);
     return result;
 }
@@ -60,10 +60,10 @@ CHECKED_CORE_END
 #define ALL_LEVELS (~0ull)
 
 /* Ranks 0 to 2 of each band stand at levels of their own, as far apart as the tests need. */
-static const opp_core_config *core_config(bool stay, void (*on_ready)(void *, uint8_t),
+static const opp_core_config *core_config(void (*on_ready)(void *, uint8_t),
                                           void (*on_quiet)(void *, opp_app *)) {
     static _Thread_local opp_core_config config;
-    config = (opp_core_config){.max_apps = 3, .stay = stay, .on_ready = on_ready, .on_quiet = on_quiet};
+    config = (opp_core_config){.max_apps = 3, .on_ready = on_ready, .on_quiet = on_quiet};
     for (int band = 0; band < OPP_BANDS; band++)
         for (int rank = 0; rank < OPP_RANKS; rank++)
             config.level_of[band][rank] = (uint8_t)(band * 20 + (rank < 2 ? 2 - rank : 0));

@@ -119,7 +119,7 @@ static void park_on_ready(void *context, uint8_t level);
 
 static void parking_setup(const oppx_program *program) {
     park_begin(program);
-    park.core = core_of(core_config(false, park_on_ready, NULL));
+    park.core = core_of(core_config(park_on_ready, NULL));
     park.app = opp_app_create(park.core, 1, false);
     uint64_t demoted = park.demotes ? PARKING_LEVEL_HOG : 0;
     opp_pool_set_levels(park.pool, ALL_LEVELS, demoted, park.makes_room ? demoted : 0);

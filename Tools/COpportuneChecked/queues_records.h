@@ -59,7 +59,7 @@ static void records_setup(const oppx_program *program) {
     records_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(records_state));
     history_begin();
     memset(&records, 0, sizeof(records));
-    records.core = core_of(core_config(false, NULL, NULL));
+    records.core = core_of(core_config(NULL, NULL));
     for (uint32_t t = 1; t <= program->threads; t++) {
         records.producers[t] = opp_producer_acquire(records.core, t % 2);
         records_consumer(t);

@@ -112,7 +112,7 @@ static void runq_setup(const oppx_program *program) {
             runq.has_loans |= operation->kind == RUNQ_LEND;
             if (operation->kind == RUNQ_RESUME) runq.resumes[operation->argument[0]] = true;
         }
-    runq.core = core_of(core_config(false, runq_on_ready, runq_on_quiet));
+    runq.core = core_of(core_config(runq_on_ready, runq_on_quiet));
     for (int a = 0; a < APPS; a++) runq.apps[a] = opp_app_create(runq.core, (uint8_t)a, false);
     for (uint32_t t = 1; t <= program->threads; t++) {
         runq.producers[t] = opp_producer_acquire(runq.core, runq.has_nodes ? t % 2 : 0);

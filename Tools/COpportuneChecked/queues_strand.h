@@ -22,7 +22,7 @@ enum { QUEUE_PUSH, QUEUE_TAKE, QUEUE_MEET, QUEUE_LEAVE };
 
 static void queue_setup(const oppx_program *program) {
     history_begin();
-    opp_core *core = core_of(core_config(false, NULL, NULL));
+    opp_core *core = core_of(core_config(NULL, NULL));
     queue_run.core = core;
     queue_run.queue = opp_queue_create(core);
     for (uint32_t t = 1; t <= program->threads; t++) queue_run.producers[t] = opp_producer_acquire(core, 0);

@@ -72,7 +72,6 @@ private final class ExecutorWorld: @unchecked Sendable {
     configuration.quantum.recovery = bytes.choice(QuantumPolicy.Recovery.allCases)
     configuration.demotedLimitPerCore = 1 + bytes.below(4)
     configuration.spareDelay = bytes.choice([.microseconds(50), .microseconds(500)])
-    configuration.queuedJobs = bytes.choice([.follow, .stay])
     configuration.collectsStatistics = true
     ending = bytes.below(3)
     do {
@@ -83,7 +82,7 @@ private final class ExecutorWorld: @unchecked Sendable {
     actors = strands.map(StrandActor.init)
     log.note(
       "a scheduler: \(width) workers, quantum \(configuration.quantum.quantum), \(configuration.quantum.recovery), "
-        + "\(configuration.demotedLimitPerCore) demoted a core, \(configuration.queuedJobs)")
+        + "\(configuration.demotedLimitPerCore) demoted a core")
   }
 
   // MARK: Steps

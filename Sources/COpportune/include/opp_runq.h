@@ -11,21 +11,19 @@
  *    thread from completing, and hides no other thread's jobs. A stopped consumer holds back at most the one
  *    job that it has taken, and one segment of memory. A stopped pusher holds back at most its own job.
  *  - Each pushed job is taken exactly once.
- *  - Order within one producer, app and rank: as pushed.
- *  - Order across producers, at one app and rank: a job is overtaken by at most OPP_BYPASS_MAX later jobs of
- *    any one producer. Where consumers end their turns by time, a job of an outside thread waits for one turn
- *    of a consumer's own jobs, unless those are older than that bound allows.
- *  - Order across apps at one level: ready apps are served in turn, each for at most OPP_TURN jobs per
- *    consumer, or one turn, while another waits.
- *  - Order across levels: a take returns a job of the highest level of its mask that held one when it looked.
- *    A job that is pushed meanwhile may be seen by the next take only.
- *  - Across cores no order is guaranteed: two consumers may run two jobs in either order. A take during which
- *    its app is suspended or moved may return its job to the front of its rank; others of the rank may have
- *    passed it by then.
- *  - Suspending, resuming and moving an app are one atomic step each, whatever is queued. A take that begins
- *    after opp_app_suspend() has returned hands out no job of the suspended app.
- *  - Nothing is allocated once the queues have reached their maximum length. Memory is kept until
- *    opp_core_destroy().
+ *  - Order within one producer, app and rank: as pushed. Across producers, at one app and rank: no job is
+ *    overtaken by more than OPP_BYPASS_MAX later ones of any one producer; and where consumers end their
+ *    turns by time, a job of an outside thread waits for one turn of what a consumer's own jobs push, unless
+ *    those are older than that bound allows. Across apps at one level: ready apps are served in turn,
+ *    OPP_TURN jobs each at most per consumer, or its turn, while another waits. Across levels: a take returns
+ *    a job of the highest level of its mask that held one when it looked; a job pushed meanwhile may be seen
+ *    by the next take only. Across cores nothing more is promised: two consumers may run two jobs in either
+ *    order. A take during which its app is suspended or moved may give its job back, to the front of its
+ *    rank; others of the rank may have passed it by then.
+ *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued,
+ *    and queued jobs follow their app; no job of a suspended app is handed out by a take that began after
+ *    opp_app_suspend() returned.
+ *  - Nothing is allocated once queues have been as long as they get; memory is kept until opp_core_destroy().
  */
 #ifndef OPP_RUNQ_H
 #define OPP_RUNQ_H
@@ -57,8 +55,6 @@ typedef struct opp_worker opp_worker; /* a worker of a pool; see opp_pool.h */
 
 typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
-    /* true: a queued job keeps the band it was pushed in; false: it follows its app's */
-    bool stay;
     uint8_t level_of[OPP_BANDS][OPP_RANKS]; /* rank to level, for each band; must not rise with the rank */
 
     /* Both are called on the thread that detects the condition, must not block, and may be called once too
@@ -191,7 +187,7 @@ typedef struct opp_taken {
     void *_Nullable context; /* of the app */
     uint8_t level;
     uint8_t rank;
-    uint8_t band;   /* in whose place it was queued */
+    uint8_t band;   /* of the app */
     bool stolen;    /* from another producer's fifo */
 } opp_taken;
 

@@ -40,12 +40,9 @@ public final class App: Sendable {
 
   /// Moves the app to another band, in one step that does not depend on how much it has queued. (R-CPU-10)
   ///
-  /// Queued jobs follow, or stay in the old band, as ``SchedulerConfiguration/queuedJobs-swift.property``
-  /// says. For running jobs it depends on the direction:
-  /// - To the background: the job's kernel priority is lowered within a moment, and another worker takes its
-  ///   run token.
-  /// - To the foreground: the kernel priority is raised if the process may do that. Otherwise the job
-  ///   continues as it is, and the app's next job is a foreground job.
+  /// Queued jobs follow. Jobs that are running: going to the background they are lowered within a moment, and
+  /// others take their place in the pool; coming to the foreground they are raised where the process may do
+  /// that, else they go on as they are and the app's next job is a foreground one.
   ///
   /// - Throws: ``SchedulerError`` with code `poolDisabled` where the configuration has no pool for `band`.
   public func setBand(_ band: Band) throws(SchedulerError) {

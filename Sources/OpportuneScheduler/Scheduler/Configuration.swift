@@ -13,14 +13,6 @@ public struct SchedulerConfiguration: Sendable, Hashable {
     case fixed(Int)
   }
 
-  /// What happens to jobs that are queued when their app changes band.
-  public enum QueuedJobs: Sendable, Hashable, CaseIterable, Codable {
-    /// They run in the app's new band. (R-CPU-10)
-    case follow
-    /// They run in the band in which they were submitted.
-    case stay
-  }
-
   /// The accepted fixed numbers of workers: 1 to 256.
   public static let workersRange: ClosedRange<Int> = 1...256
   /// The accepted values of ``demotedLimitPerCore``: 1 to 64.
@@ -76,9 +68,6 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// How late a timer may fire if its owner sets no tolerance, so that timers can fire together; 0 to 1 s, 1
   /// ms by default.
   public var timerTolerance: Duration = .milliseconds(1)
-
-  /// What happens to queued jobs when their app changes band; they follow by default. (R-CPU-10)
-  public var queuedJobs = QueuedJobs.follow
 
   /// How many apps may exist at the same time; 1 to 32,767, 4,096 by default.
   public var maximumApps = 4096

@@ -87,7 +87,6 @@ final class Engine: @unchecked Sendable {
     var config = opp_core_config()
     // Each app has a second `opp_app` for jobs of default actors, see AppCore; one more is `nowhere`.
     config.max_apps = UInt32(min(2 * configuration.maximumApps + 1, Int(OPP_MAX_APPS)))
-    config.stay = configuration.queuedJobs == .stay
     withUnsafeMutableBytes(of: &config.level_of) { table in
       for band in Band.allCases {
         let levels = bands.levelTable(for: band)
