@@ -1,6 +1,6 @@
 /*
- * Thread-local registrations. Only the thread itself accesses its own. So the only synchronisation here is
- * the cores' reference counts and the fork counter.
+ * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but
+ * the cores' reference counts.
  */
 #include "opp_stats.h"
 #include "opp_assert.h"
@@ -23,7 +23,6 @@ static _Thread_local uint64_t number;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static _Atomic(uint32_t) fork_generation;
 static _Atomic(uint64_t) numbers;
 
 /* Drops the registrations with destroyed cores, or with `all` cores. */
@@ -46,18 +45,8 @@ static void thread_ends(void *unused) {
     forget(true);
 }
 
-static void forked(void) {
-    opp_add(&fork_generation, 1, relaxed); /* relaxed: the child has one thread */
-}
-
 static void set_up(void) {
     pthread_key_create(&key, thread_ends);
-    pthread_atfork(NULL, NULL, forked);
-}
-
-uint32_t opp_fork_generation(void) {
-    pthread_once(&once, set_up);
-    return opp_load(&fork_generation, relaxed); /* relaxed: see forked() */
 }
 
 static __attribute__((noinline)) opp_producer *thread_register(opp_core *core, uint8_t node, int *error) {
@@ -92,13 +81,8 @@ opp_producer *opp_thread_producer(opp_core *core, uint8_t node, int *error) {
     return thread_producer(core, node, error);
 }
 
-opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
+opp_here opp_thread_here(opp_core *core, const opp_app *app) {
     opp_here here = {.worker = current_worker, .band = opp_app_state_read(app).band};
-    /* relaxed: see forked(); its handler was installed before `forks` was read */
-    if (opp_load(&fork_generation, relaxed) != forks) {
-        here.error = -ECHILD;
-        return here;
-    }
     here.producer = thread_producer(core, 0, &here.error);
     here.number = opp_thread_number();
     here.is_sample = opp_stats_is_sample();

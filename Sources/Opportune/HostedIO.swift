@@ -10,7 +10,7 @@ extension IOBroker {
   /// ends with the life: requests then end with `terminated`, and descriptors are closed. (R-FTS-07,
   /// R-LIFE-08, R-PWR-05)
   ///
-  /// - Throws: ``IOError`` with code `forked`.
+  /// - Throws: ``IOError`` with code `unavailable` after the broker's shutdown.
   public func makeIO(for app: HostedApp) throws(IOError) -> AppIO {
     let io = try makeIO(for: app.app) { [deviceClasses = app.deviceClasses] in
       deviceClasses.value.map {

@@ -23,8 +23,6 @@ public struct IOError: Error, Sendable, Equatable {
     case endOfStream
     /// The broker was shut down, or could not be started.
     case unavailable
-    /// This is the child of a `fork()`; the broker's thread is in the parent.
-    case forked
   }
 
   /// The kind of error.

@@ -335,7 +335,7 @@ import Testing
 
 extension IOBroker {
   func makeAppForTest(_ state: IOState = .active) -> AppIO {
-    guard let app = try? makeApp(named: "test", state: state) else { preconditionFailure("forked") }
+    guard let app = try? makeApp(named: "test", state: state) else { preconditionFailure("shut down") }
     return app
   }
 }

@@ -134,7 +134,7 @@ import Testing
       let broker = try makeBroker(backend)
       let io = try broker.makeApp(named: "closes")
       let file = try await open(io, folder)
-      var call = try io.call(.OPP_RING_READ, .storage, file)
+      var call = io.call(.OPP_RING_READ, .storage, file)
       try call.use(IOBuffer(count: 4), nil)
       try await io.close(file)
       // The next that the process opens, unless another test is faster.

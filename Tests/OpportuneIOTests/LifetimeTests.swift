@@ -119,7 +119,7 @@ import Testing
     do {
       let told = AtItsEnd { threads.add(Int(opp_thread_id())) }
       let io = try broker.makeIO(for: app, limits: { told.limits })
-      var call = try io.call(.OPP_RING_READ, .storage, ends.read)
+      var call = io.call(.OPP_RING_READ, .storage, ends.read)
       try call.use(try IOBuffer(count: 1), nil)
       call.useOwnPosition()
       call.lookAtFile()

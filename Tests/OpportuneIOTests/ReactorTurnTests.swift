@@ -22,8 +22,8 @@ import Testing
     }
     let io = try broker.makeApp(named: "suspended")
     let file = try FileDescriptor.open("/dev/null", .readWrite)
-    try inOneTurn(broker) {
-      broker.reactor.post(Request(try io.call(.OPP_RING_FSYNC, .storage, file)))
+    inOneTurn(broker) {
+      broker.reactor.post(Request(io.call(.OPP_RING_FSYNC, .storage, file)))
       // Before any other message, such as a question for statistics, has the reactor look at the app.
       broker.reactor.post(
         Control { reactor in
@@ -51,7 +51,7 @@ import Testing
     }
     let io = try broker.makeApp(named: "suspended")
     let (mine, theirs) = try descriptorPair()
-    var call = try io.call(.OPP_RING_SHUTDOWN, .none, mine)
+    var call = io.call(.OPP_RING_SHUTDOWN, .none, mine)
     call.op.length = UInt32(SHUT_WR)
     let request = Request(call)
     inOneTurn(broker) {
@@ -101,7 +101,7 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "cancelled")
     let ends = try FileDescriptor.pipe()
-    var call = try io.call(.OPP_RING_READ, .storage, ends.readEnd)
+    var call = io.call(.OPP_RING_READ, .storage, ends.readEnd)
     try call.use(try IOBuffer(count: 1), nil)
     call.useOwnPosition()
     let request = Request(call)
@@ -152,10 +152,10 @@ import Testing
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(peer, io)
     let ended = Numbers()
-    var call = try io.call(.OPP_RING_SEND, .network, client)
+    var call = io.call(.OPP_RING_SEND, .network, client)
     try call.use(try IOBuffer(count: 64 << 20), nil)
     call.isStream = true
-    let (send, close) = (Request(call), Request(try io.call(.OPP_RING_CLOSE, .none, client)))
+    let (send, close) = (Request(call), Request(io.call(.OPP_RING_CLOSE, .none, client)))
     inOneTurn(broker) {
       broker.reactor.post(send)
       broker.reactor.post(

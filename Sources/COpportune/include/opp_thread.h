@@ -32,8 +32,8 @@ typedef struct opp_here {
     bool is_sample;               /* as opp_stats_is_sample() */
 } opp_here;
 
-/* `forks` is the value of opp_fork_generation() when `core` was made; `app` belongs to that core. */
-opp_here opp_thread_here(opp_core *_Nonnull core, uint32_t forks, const opp_app *_Nonnull app);
+/* `app` is one of `core`. */
+opp_here opp_thread_here(opp_core *_Nonnull core, const opp_app *_Nonnull app);
 
 /* How many cores the calling thread is registered with. */
 unsigned opp_thread_registrations(void);
@@ -47,10 +47,6 @@ void opp_thread_set_worker(void *_Nullable worker);
  * reused. A few nanoseconds.
  */
 uint64_t opp_thread_number(void);
-
-/* Grows by one in the child of each fork(). A scheduler that was made before the fork has no threads in the
- * child. */
-uint32_t opp_fork_generation(void);
 
 OPP_END_DECLS
 

@@ -104,9 +104,8 @@ public final class AppIO: @unchecked Sendable {
 
   func call(
     _ code: opp_ring_code, _ device: Device = .storage, _ descriptor: FileDescriptor? = nil
-  ) throws(IOError) -> IOCall {
-    try reactor.checkFork()
-    return IOCall(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
+  ) -> IOCall {
+    IOCall(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
   }
 
   /// Performs a call: inline if that needs no waiting, otherwise through the reactor.
@@ -147,6 +146,6 @@ public final class AppIO: @unchecked Sendable {
   /// Performs a request that does nothing, through the storage queue to the kernel and back: measures the
   /// cost of the path.
   package func nop(within limit: Duration? = nil) async throws(IOError) {
-    try await perform(try call(.OPP_RING_NOP), within: limit)
+    try await perform(call(.OPP_RING_NOP), within: limit)
   }
 }

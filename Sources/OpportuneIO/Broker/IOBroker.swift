@@ -58,23 +58,27 @@ public final class IOBroker: Sendable {
 
   /// Makes the I/O of an app without a scheduler; the caller sets its state.
   ///
-  /// - Throws: ``IOError``: `forked`.
+  /// - Throws: ``IOError``: `unavailable`.
   package func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
-    try reactor.checkFork()
+    try checkRuns()
     return AppIO(self, slot: slots.take(), name: name, state: state)
   }
 
   /// Makes the I/O of a scheduler's app: its class follows the app's band, and the requests of a suspended
   /// app are held.
   ///
-  /// - Throws: ``IOError``: `forked`.
+  /// - Throws: ``IOError``: `unavailable` after ``shutdown()``.
   public func makeIO(for app: App) throws(IOError) -> AppIO { try makeIO(for: app, limits: nil) }
 
   /// - Parameter limits: returns limits by device, beyond those of the app's band. Called on any thread; must
   ///   not block. Each change of its result must be followed by a notification of the app's observers.
   package func makeIO(for app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
-    try reactor.checkFork()
+    try checkRuns()
     return AppIO(self, slot: slots.take(), app, limits: limits)
+  }
+
+  private func checkRuns() throws(IOError) {
+    if reactor.hasEnded { throw IOError(.unavailable, "the broker was shut down") }
   }
 
   func giveBack(_ slot: Int) { slots.giveBack(slot) }

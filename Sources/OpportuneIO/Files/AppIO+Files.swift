@@ -17,7 +17,7 @@ extension AppIO {
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
   ) async throws(IOError) -> FileDescriptor {
-    var call = try call(.OPP_RING_OPEN)
+    var call = call(.OPP_RING_OPEN)
     call.op.fd = AT_FDCWD
     call.op.address = call.copy(path)
     call.subject = .path(path)
@@ -33,7 +33,7 @@ extension AppIO {
   /// afterwards. Cancelling the task has no effect. The call does not wait for a socket's `SO_LINGER` time:
   /// the kernel continues to send after the close.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
-    try await perform(try call(.OPP_RING_CLOSE, .none, descriptor), within: nil)
+    try await perform(call(.OPP_RING_CLOSE, .none, descriptor), within: nil)
   }
 
   /// Reads into a buffer.
@@ -72,7 +72,7 @@ extension AppIO {
     _ offset: Int64?
   ) throws(IOError) -> IOCall {
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
-    var call = try call(code, .storage, descriptor)
+    var call = call(code, .storage, descriptor)
     try call.use(buffer, range)
     call.op.offset = UInt64(offset ?? 0)
     if offset == nil { call.useOwnPosition() }
@@ -105,7 +105,7 @@ extension AppIO {
   ) throws(IOError) -> IOCall {
     try require(buffers.count, in: 1...1024, "buffers.count")
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
-    var call = try call(code, .storage, descriptor)
+    var call = call(code, .storage, descriptor)
     try call.use(buffers)
     call.op.offset = UInt64(offset ?? 0)
     if offset == nil { call.useOwnPosition() }
@@ -119,7 +119,7 @@ extension AppIO {
     _ descriptor: FileDescriptor, dataOnly: Bool = false, within limit: Duration? = nil
   ) async throws(IOError) {
     let code: opp_ring_code = dataOnly ? .OPP_RING_FDATASYNC : .OPP_RING_FSYNC
-    try await perform(try call(code, .storage, descriptor), within: limit)
+    try await perform(call(code, .storage, descriptor), within: limit)
   }
 
   /// Reserves space, so that writes to that range do not fail for lack of space; extends the file if needed.
@@ -128,7 +128,7 @@ extension AppIO {
   ) async throws(IOError) {
     try require(offset, in: 0...Int64.max, "offset")
     try require(count, in: 1...Int64.max, "count")
-    var call = try call(.OPP_RING_ALLOCATE, .storage, descriptor)
+    var call = call(.OPP_RING_ALLOCATE, .storage, descriptor)
     call.op.offset = UInt64(offset)
     call.op.second = UInt64(count)
     try await perform(call, within: limit)
@@ -139,7 +139,7 @@ extension AppIO {
     _ descriptor: FileDescriptor, to count: Int64, within limit: Duration? = nil
   ) async throws(IOError) {
     try require(count, in: 0...Int64.max, "count")
-    var call = try call(.OPP_RING_TRUNCATE, .storage, descriptor)
+    var call = call(.OPP_RING_TRUNCATE, .storage, descriptor)
     call.op.offset = UInt64(count)
     guard !reactor.capabilities.truncate else {
       try await perform(call, within: limit)
@@ -150,7 +150,7 @@ extension AppIO {
     // suspended right after its turn, it takes another turn.
     let end = limit.map { ContinuousClock.now + $0 }
     while true {
-      var turn = try self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
+      var turn = self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
       turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
       // The turn fails if the descriptor was closed since this call began. From then on `closes` detects a
       // close since the turn began.
@@ -167,7 +167,7 @@ extension AppIO {
 
   /// Renames a file. An existing `new` is replaced atomically.
   public func rename(_ old: FilePath, to new: FilePath, within limit: Duration? = nil) async throws(IOError) {
-    var call = try call(.OPP_RING_RENAME)
+    var call = call(.OPP_RING_RENAME)
     call.op.fd = AT_FDCWD
     call.op.index = AT_FDCWD
     call.op.address = call.copy(old)
@@ -176,18 +176,11 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Removes a file.
-  public func remove(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
-    try await remove(path, 0, limit)
-  }
-
-  /// Removes an empty folder.
-  public func removeFolder(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
-    try await remove(path, UInt32(AT_REMOVEDIR), limit)
-  }
-
-  private func remove(_ path: FilePath, _ flags: UInt32, _ limit: Duration?) async throws(IOError) {
-    var call = try call(.OPP_RING_UNLINK)
+  /// Removes a file, or, with `folder`, an empty folder.
+  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil)
+    async throws(IOError)
+  {
+    var call = call(.OPP_RING_UNLINK)
     call.op.fd = AT_FDCWD
     call.op.address = call.copy(path)
     call.subject = .path(path)
@@ -213,7 +206,7 @@ extension AppIO {
   private func status(
     _ descriptor: Int32, _ path: FilePath, _ flags: Int32, _ limit: Duration?
   ) async throws(IOError) -> FileStatus {
-    var call = try call(.OPP_RING_STAT, .storage, FileDescriptor(rawValue: descriptor))
+    var call = call(.OPP_RING_STAT, .storage, FileDescriptor(rawValue: descriptor))
     call.op.address = call.copy(path)
     if !path.isEmpty { call.subject = .path(path) }
     call.op.flags = UInt32(bitPattern: flags)

@@ -28,7 +28,7 @@ extension AppIO {
     _ code: opp_ring_code, _ file: Int32, _ memory: UnsafeMutableRawBufferPointer, _ offset: Int
   ) -> Int {
     number { () throws(IOError) -> Int in
-      var call = try call(code, .storage, FileDescriptor(rawValue: file))
+      var call = call(code, .storage, FileDescriptor(rawValue: file))
       try call.use(IOBuffer(borrowing: memory), nil)
       call.op.offset = UInt64(offset)
       call.wantsAll = true

@@ -27,7 +27,6 @@ final class Reactor: @unchecked Sendable {
   private let ring: OpaquePointer
   private let mailbox: Mailbox
   private let faults: Faults?
-  private let forks = opp_fork_generation()
 
   // Reactor's thread.
   let path: RequestPath
@@ -76,7 +75,6 @@ final class Reactor: @unchecked Sendable {
         "io_uring is refused here; files go over threads, sockets over poll",
         metadata: ["reason": "\(errorText(-capabilities.refused))"])
     }
-    try? refuse(inChild: true)
     let context = Unmanaged.passRetained(self)
     let error = opp_thread_start("opportune-io", 0, { Reactor.main($0) }, context.toOpaque())
     guard error == 0 else {
@@ -128,26 +126,12 @@ final class Reactor: @unchecked Sendable {
   /// Whether reads, receives and sends are tried on their callers' threads.
   var triesInline: Bool { configuration.triesInline && faults == nil }
 
-  /// Whether this is the child of a fork(), which does not have the reactor's thread.
-  var isForked: Bool { forks != opp_fork_generation() }
-
-  func checkFork() throws(IOError) { try refuse(inChild: isForked) }
-
-  /// Throws if `inChild`. It is also called once in the parent, with false: on the first throw the runtime
-  /// builds metadata under its own locks. If another thread held such a lock at the time of the fork, the
-  /// child would wait for it for ever.
-  @inline(never) private func refuse(inChild: Bool) throws(IOError) {
-    if inChild {
-      throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
-    }
-  }
-
   /// Whether the thread has ended.
   var hasEnded: Bool { mailbox.hasEnded }
 
   /// Posts a message; never blocks. If the thread has ended, the message is refused on the calling thread.
   func post(_ message: ReactorMessage) {
-    if isForked { message.refuse() } else { mailbox.post(message) }
+    mailbox.post(message)
   }
 
   // MARK: The thread

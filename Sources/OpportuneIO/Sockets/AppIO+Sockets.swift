@@ -18,7 +18,7 @@ extension AppIO {
     setDelay(socket, address.family, noDelay)
     adopt(socket)
     do throws(IOError) {
-      var call = try call(.OPP_RING_CONNECT, .network, socket)
+      var call = call(.OPP_RING_CONNECT, .network, socket)
       call.subject = .address(address)
       let memory = call.allocate(SocketAddress.storageCount)
       call.op.second = UInt64(try address.write(to: memory))
@@ -72,7 +72,6 @@ extension AppIO {
   }
 
   private func makeSocket(_ family: Int32, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
-    try reactor.checkFork()
     let socket = Glibc.socket(family, Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard socket >= 0 else { throw Self.failure("socket") }
     return FileDescriptor(rawValue: socket)
@@ -129,7 +128,7 @@ extension AppIO {
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, untilFull: Bool = false,
     within limit: Duration? = nil
   ) async throws(IOError) -> Int {
-    var call = try call(.OPP_RING_RECEIVE, .network, socket)
+    var call = call(.OPP_RING_RECEIVE, .network, socket)
     try call.use(buffer, range)
     call.isStream = true
     call.wantsAll = untilFull
@@ -141,7 +140,7 @@ extension AppIO {
   public func send(
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) {
-    var call = try call(.OPP_RING_SEND, .network, socket)
+    var call = call(.OPP_RING_SEND, .network, socket)
     try call.use(buffer, range)
     call.isStream = true
     call.wantsAll = true
@@ -162,7 +161,7 @@ extension AppIO {
   public func shutdown(
     _ socket: FileDescriptor, _ half: Half = .sending, within limit: Duration? = nil
   ) async throws(IOError) {
-    var call = try call(.OPP_RING_SHUTDOWN, .none, socket)
+    var call = call(.OPP_RING_SHUTDOWN, .none, socket)
     call.op.length =
       switch half {
       case .receiving: UInt32(SHUT_RD)
@@ -179,7 +178,7 @@ extension AppIO {
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, to address: SocketAddress,
     within limit: Duration? = nil
   ) async throws(IOError) {
-    var call = try call(.OPP_RING_SEND_MESSAGE, .network, socket)
+    var call = call(.OPP_RING_SEND_MESSAGE, .network, socket)
     call.subject = .address(address)
     let message = try message(&call, buffer, range)
     do throws(IOError) {
@@ -195,7 +194,7 @@ extension AppIO {
   public func receiveDatagram(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) -> (count: Int, from: SocketAddress?) {
-    var call = try call(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
+    var call = call(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
     let message = try message(&call, buffer, range)
     message.pointee.msg_namelen = socklen_t(SocketAddress.storageCount)
     let count = try await perform(call, within: limit)
@@ -246,7 +245,7 @@ public final class Listener: AsyncSequence, Sendable {
     guard !isClosed.load(ordering: .acquiring) else {
       throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
     }
-    var call = try io.call(.OPP_RING_ACCEPT, .network, descriptor)
+    var call = io.call(.OPP_RING_ACCEPT, .network, descriptor)
     call.op.flags = UInt32(SOCK_CLOEXEC.rawValue)
     return FileDescriptor(rawValue: Int32(try await io.perform(call, within: limit)))
   }

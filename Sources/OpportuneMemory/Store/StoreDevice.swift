@@ -26,8 +26,8 @@ final class StoreFile: StoreDevice {
   private let descriptor: Int32
   private let path: String
   let size: Int
-  /// The count of forks at the opening. The lock belongs to the open file, which a child of fork() inherits.
-  private let forks = opp_fork_generation()
+  /// Who opened it: the lock is of the open file, which a child of fork() has as well.
+  private let process = getpid()
   /// Set before another thread uses the store.
   var access: any StoreAccess
 
@@ -108,7 +108,7 @@ final class StoreFile: StoreDevice {
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
-    guard forks == opp_fork_generation() else {
+    guard process == getpid() else {
       throw StoreError(.locked, "the store was opened before fork(), and is the parent's")
     }
     try Self.whole(bytes.count, "written", path) { done in

@@ -93,16 +93,13 @@ public final class App: Sendable {
   /// Resumes the app: all that is queued runs, in order.
   public func resume() { core.resume() }
 
-  /// Waits until no slice of the app runs any more; see ``suspend()``.
-  ///
-  /// It also returns when the app is resumed or the calling task is cancelled; ``activity`` tells which. It
-  /// returns at once if the app is not suspended, and in the child of a `fork()`, where nothing of the app
-  /// runs.
+  /// Waits until no slice of the app runs any more, or until it is resumed, or the caller's task is
+  /// cancelled; ``activity`` tells which. Returns at once if it is not suspended.
   ///
   /// A task of the app itself that awaits this continues only when the app is resumed, as at any other
   /// suspension point.
   public func untilSuspended() async {
-    guard core.state.suspended, !core.isQuiet, !core.engine.isForked else { return }
+    guard core.state.suspended, !core.isQuiet else { return }
     let (wait, core) = (Wait(), core)
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -111,8 +108,8 @@ public final class App: Sendable {
       }
     } onCancel: {
       wait.end()
-      // The monitor drops the wait, and with it its reference to the app.
-      if !core.engine.isForked { core.engine.monitor.post(.checkWaiters) }
+      // It forgets the wait, and with it the app.
+      core.engine.monitor.post(.checkWaiters)
     }
   }
 
@@ -122,8 +119,7 @@ public final class App: Sendable {
   ///   - priority: the rank among the app's own jobs; `nil` is `.medium`.
   ///   - cancelled: called instead of `body` if `body` will never run; on any thread.
   ///   - body: what to run.
-  /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued
-  ///   then.
+  /// - Throws: ``SchedulerError``: `shutDown`, `threadEnding`, `outOfMemory`; nothing is queued then.
   public func submit(
     priority: TaskPriority? = nil, onCancel cancelled: (@Sendable () -> Void)? = nil,
     _ body: @escaping @Sendable () -> Void
@@ -169,7 +165,6 @@ public final class App: Sendable {
   /// it out of hot paths. Up to 1 millisecond for each worker may be missing.
   public func cpuTime() async -> Duration {
     guard core.statistics.isCollecting else { return .zero }
-    guard !core.engine.isForked else { return statistics.cpuTime }
     let nanoseconds = await withCheckedContinuation { core.engine.monitor.post(.cpuTime(core, $0)) }
     return .nanoseconds(Int64(clamping: nanoseconds))
   }

@@ -36,8 +36,8 @@ public struct AppClock: Clock {
 
   /// Sleeps until `deadline`, or up to `tolerance` longer; by default the configuration's `timerTolerance`.
   ///
-  /// - Throws: `CancellationError`, at once, when the task is cancelled. After the scheduler's shutdown, and
-  ///   in the child of a `fork()`, the sleep ends early.
+  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown the
+  ///   sleep ends early.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     try Task.checkCancellation()
     let tolerance = tolerance ?? engine.configuration.timerTolerance
@@ -46,13 +46,13 @@ public struct AppClock: Clock {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard timer.begin(continuation) else { return continuation.resume() }
-        if engine.isClosed || engine.isForked { return timer.end() }
+        if engine.isClosed { return timer.end() }
         Worker.current(of: engine)?.willSleep(timer)
         engine.monitor.add(timer)
       }
     } onCancel: {
       timer.end()
-      if !engine.isForked { engine.monitor.cancel(timer) }
+      engine.monitor.cancel(timer)
     }
     Worker.current(of: engine)?.hasSlept(timer)
     try Task.checkCancellation()

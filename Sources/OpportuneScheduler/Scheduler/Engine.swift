@@ -37,8 +37,6 @@ final class Engine: @unchecked Sendable {
   private let phase = Atomic<Phase>(.running)
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
-  /// The process's count of forks when the engine was made.
-  let forks: UInt32
   /// How long foreground work waits for a suspended app before the scheduler logs a warning, in nanoseconds.
   let waitWarningDelay: UInt64
   let startThread: ThreadStarter
@@ -67,7 +65,6 @@ final class Engine: @unchecked Sendable {
     topology = readTopology()
     self.privileges = privileges
     knowsJobLayout = RuntimeProbe.knowsJobLayout
-    forks = opp_fork_generation()
     fallbackExecutor = globalConcurrentExecutor.asUnownedTaskExecutor()
     let width = Self.width(configuration, topology)
     currentWidth = Atomic(width)
@@ -104,7 +101,6 @@ final class Engine: @unchecked Sendable {
     self.core = core
     self.nowhere = nowhere
     for pool in pools { monitor.serve(pool, core) }
-    try? refuse(inChild: true)
     try monitor.start(self)
   }
 
@@ -170,23 +166,7 @@ final class Engine: @unchecked Sendable {
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
-  /// Whether this is the child of a fork(), which has none of the scheduler's threads.
-  @inline(__always) var isForked: Bool { forks != opp_fork_generation() }
-
-  func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
-
-  /// Throws if `inChild`. The engine also calls it once in the parent, with false: on the first throw the
-  /// runtime builds metadata under its own locks. If another thread held such a lock at the time of the fork,
-  /// the child would wait for it for ever.
-  @inline(never) private func refuse(inChild: Bool) throws(SchedulerError) {
-    if inChild {
-      throw SchedulerError(
-        .forked, "scheduler \"\(configuration.name)\" was made before fork(); make a new one in the child")
-    }
-  }
-
   func checkAccepts() throws(SchedulerError) {
-    try checkFork()
     if phase.load(ordering: .relaxed) != .running {
       throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" is shut down, or shutting down")
     }
@@ -197,7 +177,7 @@ final class Engine: @unchecked Sendable {
     here: opp_here, producer: OpaquePointer, worker: Worker?
   ) {
     guard phase.load(ordering: .relaxed) == .running else { throw refusal(0) }
-    let here = opp_thread_here(core, forks, app)
+    let here = opp_thread_here(core, app)
     guard let producer = here.producer else { throw refusal(here.error) }
     return (here, producer, Worker.of(here.worker, engine: self))
   }
@@ -208,7 +188,7 @@ final class Engine: @unchecked Sendable {
     here: opp_here, producer: OpaquePointer, worker: Worker?
   )? {
     guard isOpen else { return nil }
-    let here = opp_thread_here(core, forks, app)
+    let here = opp_thread_here(core, app)
     guard let producer = here.producer else { return nil }
     return (here, producer, Worker.of(here.worker, engine: self))
   }
@@ -255,8 +235,6 @@ final class Engine: @unchecked Sendable {
   func escape(_ job: UnownedJob, _ app: AppCore) {
     app.statistics.add(.escapes, 1, in: app.band)
     noteEscape()
-    // In the child of a fork() the global pool has no threads; only the calling thread exists.
-    if isForked { return job.runSynchronously(on: fallbackExecutor) }
     globalConcurrentExecutor.enqueue(job)
   }
 

@@ -53,8 +53,8 @@ public final class Scheduler: Sendable {
   }
 
   deinit {
-    // Not a shutdown: queued jobs still run, then the threads end.
-    guard !engine.isForked, engine.beginDraining() else { return }
+    // Not shut down: what is queued still runs, then the threads end.
+    guard engine.beginDraining() else { return }
     let monitor = engine.monitor
     Task.detached {
       _ = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(86_400), $0)) }
@@ -69,7 +69,7 @@ public final class Scheduler: Sendable {
   /// - Parameters:
   ///   - name: for people; need not be unique.
   ///   - band: where it starts.
-  /// - Throws: ``SchedulerError``: `tooManyApps`, `poolDisabled`, `shutDown`, `forked`, `outOfMemory`.
+  /// - Throws: ``SchedulerError``: `tooManyApps`, `poolDisabled`, `shutDown`, `outOfMemory`.
   public func makeApp(named name: String, band: Band = .foreground) throws(SchedulerError) -> App {
     try engine.checkAccepts()
     try engine.requirePool(for: band)
@@ -89,10 +89,8 @@ public final class Scheduler: Sendable {
   ///
   /// - Parameter limit: how long to wait for jobs that run or are queued.
   /// - Throws: ``SchedulerError``: `jobsStillRunning` if a job does not end within the limit; the message
-  ///   names its app, and its thread ends when the job does. `shutDown` if it was called before; `forked` in
-  ///   the child of a `fork()`.
+  ///   names its app. Its thread ends when the job does. `shutDown` if it was called before.
   public func shutdown(within limit: Duration = .seconds(10)) async throws(SchedulerError) {
-    try engine.checkFork()
     guard engine.beginDraining() else {
       throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" was shut down before")
     }
@@ -106,12 +104,9 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// A snapshot of all apps' counters and of the pools.
-  ///
-  /// After the shutdown it shows the counters as they were at its end. In the child of a `fork()` it contains
-  /// no apps.
+  /// What all apps have done, and what the pools look like now; after the shutdown, what they had done until
+  /// then.
   public func statistics() async -> SchedulerStatistics {
-    guard !engine.isForked else { return SchedulerStatistics(engine, Monitor.Snapshot()) }
     let known = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }
     return SchedulerStatistics(engine, known)
   }

@@ -5,7 +5,7 @@ public struct SchedulerError: Error, Sendable, Equatable {
   /// The kind of error.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Reason: String {
-      case configuration, shutDown, forked, threadEnding, outOfMemory, tooManyApps, threadsUnavailable
+      case configuration, shutDown, threadEnding, outOfMemory, tooManyApps, threadsUnavailable
       case poolDisabled, jobsStillRunning, runtimeHookMissing, defaultExecutorTaken
     }
 
@@ -16,8 +16,6 @@ public struct SchedulerError: Error, Sendable, Equatable {
     public static let configuration = Code(.configuration)
     /// The scheduler is shutting down or has been shut down.
     public static let shutDown = Code(.shutDown)
-    /// This is the child of a `fork()`; the scheduler's threads are in the parent.
-    public static let forked = Code(.forked)
     /// The calling thread is ending and has no thread-local storage any more.
     public static let threadEnding = Code(.threadEnding)
     /// Memory is short. Nothing was queued.

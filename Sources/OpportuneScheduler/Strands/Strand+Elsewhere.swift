@@ -1,7 +1,6 @@
 internal import COpportune
 import Dispatch
 internal import OpportuneBase
-import Synchronization
 
 /// A job of a strand that could not be queued.
 final class LooseJob: Linked {
@@ -12,16 +11,14 @@ final class LooseJob: Linked {
   init(_ entry: JobEntry) { self.entry = entry }
 }
 
-/// Running a strand without a worker: the scheduler has ended, memory is short, a thread is ending, or this
-/// is the child of a fork(). Such jobs still run one after the other. Closures are cancelled once the
-/// scheduler is closed.
+/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, or a thread is ending. Such
+/// jobs still run one after the other; closures are cancelled once the scheduler is closed.
 extension Strand {
   /// Runs a job that cannot be queued. If the strand has a runner, the job runs after the runner's turn.
   func runElsewhere(_ entry: JobEntry) {
     loose.push(LooseJob(entry))
-    // seqCst: the push to `loose` precedes this load. A runner reads `loose` after leave(), so one of the two
-    // sees the other.
-    if app.engine.isForked || !hasRunner { runElsewhere(all: false) }
+    // seqCst: after that push; a runner looks at `loose` after it has left, so one of us has it run.
+    if !hasRunner { runElsewhere(all: false) }
   }
 
   /// Runs waiting jobs in the global pool.
@@ -30,7 +27,6 @@ extension Strand {
   ///   in the queue; a suspended app's queue waits.
   func runElsewhere(all: Bool = true) {
     app.engine.noteEscape()
-    if app.engine.isForked { return runInChild() }
     DispatchQueue.global().async { [self] in
       // A current runner looks at `loose` again after it has left.
       guard becomeRunner(in: app.band, takesOwn: all) else { return }
@@ -46,20 +42,5 @@ extension Strand {
 
   private func runLoose() {
     for job in loose.takeAll().reversed() { run(job.entry) }
-  }
-
-  /// Runs `loose` on the calling thread, in the child of a fork(). The global pool has no threads there. A
-  /// runner of the parent continues in the parent only, and the parent also runs what is in the queue.
-  private func runInChild() {
-    // Called from within one of the strand's jobs: the loop that runs this job looks at `loose` again.
-    if isIsolatingCurrentContext() == true { return }
-    // seqCst, both: a thread that finds `runsInChild` set has pushed before. The thread that set it looks at
-    // `loose` once more after it has cleared it.
-    while !loose.isEmpty, !runsInChild.exchange(true, ordering: .sequentiallyConsistent) {
-      runner.store(opp_thread_number(), ordering: .relaxed)
-      runLoose()
-      runner.store(0, ordering: .relaxed)
-      runsInChild.store(false, ordering: .sequentiallyConsistent)
-    }
   }
 }

@@ -41,16 +41,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// the run. Above them a number that grows with each run: with it, a pusher that comes late cannot set
   /// `posted` for a token that has already been taken.
   private let state = Atomic<UInt64>(0)
-  /// The runner's thread number, or 0. A number and not the kernel's id, since it remains valid in the child
-  /// of a fork().
+  /// The number of the thread that runs it, or 0.
   let runner = Atomic<UInt64>(0)
   /// The number of jobs from higher bands that wait or run.
   // relaxed: a thread that has taken a token has seen the increment for its job.
   private let donated = Atomic<Int>(0)
   let waiting = LinkedStack<StrandToken>()
   let loose = LinkedStack<LooseJob>()
-  /// In the child of a fork(): a thread is running what is in `loose`.
-  let runsInChild = Atomic<Bool>(false)
 
   private static let posted: UInt64 = 1
   private static let running: UInt64 = 2
@@ -78,9 +75,6 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   // MARK: Queueing
 
   /// Queues a job; called by the runtime.
-  ///
-  /// In the child of a `fork()` the job runs on the caller's thread, even if a thread of the parent was
-  /// inside a job of the strand. The state that this job left half-changed is visible in the child.
   public func enqueue(_ job: consuming ExecutorJob) {
     // The runtime passes this object unretained. The queued job may run and release the actor, and with it
     // the strand, before this call returns.
@@ -88,11 +82,10 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     defer { held.release() }
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
     let entry = JobEntry(.task, pointer)
-    let here = opp_thread_here(app.engine.core, app.engine.forks, app.raw)
+    let here = opp_thread_here(app.engine.core, app.raw)
     guard let producer = here.producer, add(entry, Worker.of(here.worker, engine: app.engine), producer)
     else {
-      // The thread is ending, memory is short, or this is the child of a fork(). The job must still run, and
-      // serially.
+      // A thread that is ending, a process without memory: the job must still run, and alone.
       return runElsewhere(entry)
     }
   }
@@ -103,8 +96,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// - Parameters:
   ///   - cancelled: called instead of `body` if `body` will never run; on any thread.
   ///   - body: what to run.
-  /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued
-  ///   then.
+  /// - Throws: ``SchedulerError``: `shutDown`, `threadEnding`, `outOfMemory`; nothing is queued then.
   public func submit(
     onCancel cancelled: (@Sendable () -> Void)? = nil, _ body: @escaping @Sendable () -> Void
   ) throws(SchedulerError) {
