@@ -12,7 +12,7 @@
  * stopped in between must not end a later sleep.
  */
 #include "ring.h"
-
+#include "links.h"
 #include "opp_pool.h" /* opp_pause() */
 
 #include <stdlib.h>
@@ -161,15 +161,8 @@ void opp_ring_post(opp_ring *ring, opp_link *link) {
 
 opp_link *opp_ring_fetch(opp_ring *ring) {
     if (opp_load(&ring->posted, relaxed) == NULL) return NULL;
-    opp_link *taken = opp_swap(&ring->posted, NULL, acquire); /* [post] publishes nothing to posters */
-    opp_link *oldest = NULL;
-    while (taken != NULL) {
-        opp_link *next = taken->next;
-        taken->next = oldest;
-        oldest = taken;
-        taken = next;
-    }
-    return oldest;
+    opp_link *taken = opp_swap(&ring->posted, NULL, acquire); /* [post]; it hands nothing to posters */
+    return links_oldest_first(taken);
 }
 
 uint64_t opp_ring_wakeups(const opp_ring *ring) {

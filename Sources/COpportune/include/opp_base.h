@@ -25,4 +25,10 @@
 
 #define OPP_MUST_USE __attribute__((warn_unused_result))
 
+/* A link in the memory of what it is a link of: to put that into a list allocates nothing. */
+typedef struct opp_link {
+    struct opp_link *_Nullable next;
+    void *_Nullable owner;
+} opp_link;
+
 #endif

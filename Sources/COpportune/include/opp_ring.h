@@ -189,13 +189,7 @@ OPP_MUST_USE int opp_ring_wait(opp_ring *_Nonnull ring, opp_ring_completion *_No
 
 /* --- Messages ------------------------------------------------------------------------------- */
 
-/* A link in the poster's own memory: posting allocates nothing. */
-typedef struct opp_link {
-    struct opp_link *_Nullable next;
-    void *_Nullable owner;
-} opp_link;
-
-/* Any thread. The link belongs to the ring until it is fetched. */
+/* Any thread; the link is in the poster's own memory, and belongs to the ring until it is fetched. */
 void opp_ring_post(opp_ring *_Nonnull ring, opp_link *_Nonnull link);
 
 /* Owner: takes all posted links as a list, in the order of completed posts of each thread. NULL where there
