@@ -139,7 +139,8 @@ static void *map_much(void *unused) {
     return NULL;
 }
 
-/* R-CPU-02: to tell it from other blocking, since another worker in its place would only wait for the lock too. */
+/* R-CPU-02: to tell it from other blocking, since another worker in its place would only wait for the lock
+ * too. */
 static void sees_the_memory_map_locked(guest *own) {
     char text[64] = "";
     snprintf(text, sizeof text, "/proc/self/task/%d/wchan", (int)own->thread_id);

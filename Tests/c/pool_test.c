@@ -1,5 +1,5 @@
 /*
- * Pools and alarms: no lost wake-up, tokens, the worker in reserve, closing, one-shot alarms.
+ * Pools and alarms: no lost wake-up, tokens, the spare worker, closing, one-shot alarms.
  * R-CARD-01, R-CARD-03, R-CPU-02
  *
  * OPPORTUNE_STRESS=N multiplies the length of the hunts.
@@ -85,7 +85,7 @@ static void *worker(void *context) {
 }
 
 /*
- * A submitter pushes one job, or a few, and waits until they are done: workers lie down as the next push
+ * A submitter pushes one job, or a few, and waits until they are done: workers park as the next push
  * comes. A lost wake-up is a push after which nothing is done any more while a token is free; the wait then
  * has no end, and the alarm of main() ends the test.
  */
@@ -151,7 +151,7 @@ static void test_tokens(void) {
     opp_pool_prepare_park(one, 700);
     CHECK(opp_pool_notify(one) == OPP_NOTIFIED_WOKEN); /* one token was free, one sleeper is woken */
     CHECK(opp_pool_sleeping(one) == 1 && opp_pool_working(one) == 2);
-    /* Both tokens are in use: who lies goes on lying, who was chosen does not. */
+    /* Both tokens are in use: who is parked stays so, who was chosen does not. */
     CHECK(opp_pool_cancel_park(one, 700) == OPP_WOKEN_NOTHING && opp_pool_sleeping(one) == 1);
     CHECK(opp_pool_park(one, 5) == OPP_WOKEN_TOKEN);
     opp_pool_set_tokens(one, 3);
@@ -269,7 +269,7 @@ static void *sleeper(void *context) {
     return NULL;
 }
 
-/* Closing wakes who sleeps, and who lies down while it happens or afterwards. */
+/* Closing wakes who sleeps, and who parks while it happens or afterwards. */
 static void test_close(void) {
     for (unsigned round = 0; round < 300; round++) {
         enum { SLEEPERS = 6 };

@@ -148,7 +148,8 @@ static uint64_t time_of(opp_queue *busy, opp_producer *producer, int count) {
         CHECK(opp_queue_take(busy, &job) && job.ptr == job_of(0, (uint64_t)i).ptr);
     }
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended_at);
-    return (uint64_t)(ended_at.tv_sec - begun_at.tv_sec) * 1000000000u + (uint64_t)(ended_at.tv_nsec - begun_at.tv_nsec);
+    int64_t seconds = ended_at.tv_sec - begun_at.tv_sec;
+    return (uint64_t)(seconds * 1000000000 + ended_at.tv_nsec - begun_at.tv_nsec);
 }
 
 /* Threads that have pushed once and are gone cost those that come later nothing; one that comes back is

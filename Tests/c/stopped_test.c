@@ -163,7 +163,8 @@ int main(void) {
             if (progress[i] < least[i]) least[i] = progress[i];
         sem_post(&released);
     }
-    printf("%d stops; least progress of the others in 100 ms or more: %llu pushed, %llu taken, %llu pushed to the strand, %llu taken\n",
+    printf("%d stops; least progress of the others in 100 ms or more: %llu pushed, %llu taken, %llu pushed "
+           "to the strand, %llu taken\n",
            stops, (unsigned long long)least[0], (unsigned long long)least[1], (unsigned long long)least[2],
            (unsigned long long)least[3]);
     for (int i = 0; i < 4; i++) CHECK(least[i] > 0);

@@ -82,7 +82,7 @@ static void *worker(void *context) {
     return NULL;
 }
 
-/* Pushes batches, and waits for each: the workers lie down as the next one comes. */
+/* Pushes batches, and waits for each: the workers park as the next one comes. */
 static void *pusher(void *context) {
     unsigned random = 1 + (unsigned)(uintptr_t)context;
     opp_producer *producer = opp_producer_acquire(core, 0);
@@ -157,7 +157,8 @@ static void stress(unsigned count, unsigned microseconds) {
     while (opp_pool_sleeping(pool) < count) sched_yield();
     opp_pool_close(pool);
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
-    printf("%u workers: %llu jobs pushed and each run once, %llu of them taken from another thread's queue, %llu times "
+    printf("%u workers: %llu jobs pushed and each run once, %llu of them taken from another thread's "
+           "queue, %llu times "
            "asleep, %llu wake-ups\n", count, (unsigned long long)atomic_load(&pushed),
            (unsigned long long)atomic_load(&taken_from_others), (unsigned long long)atomic_load(&sleeps),
            (unsigned long long)opp_pool_wakeups(pool));

@@ -16,7 +16,7 @@ int main(void) {
     int notifier = opp_watch_open();
     CHECK(notifier >= 0);
     CHECK_EQUAL(opp_watch_wait(notifier, -1, 0), 0);
-    /* However often it was rung, it is heard once. */
+    /* However often it was notified, it is seen once. */
     opp_watch_notify(notifier);
     opp_watch_notify(notifier);
     CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_NOTIFIED);

@@ -360,9 +360,9 @@ static bool is_same_site(const oppx_site *a, const oppx_site *b) {
 }
 
 static const char *const *targets_of(const char *file) {
-    static const char *const queue_files[] = {"app.c",  "queue.c",   "queue.h",  "queue_strand.c", "core.c",
-                                              "fifo.c", "fifo.h",  "ready_bits.h", "segments.c",      "push.c",
-                                              "runq.h", "producer.c", "take.c", "consumer.c"};
+    static const char *const queue_files[] = {
+        "app.c", "queue.c", "queue.h", "queue_strand.c", "core.c", "fifo.c", "fifo.h", "ready_bits.h",
+        "segments.c", "push.c", "runq.h", "producer.c", "take.c", "consumer.c"};
     static const char *const queues[] = {"queue", "runq", "parking", "records", NULL};
     static const char *const pools[] = {"pool", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
@@ -590,7 +590,8 @@ int main(int count, char **arguments) {
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
     fputs("usage: explore [--ms MS] [--seed N] [--timeline] [--no-worlds] [--whole] [--weaken FILE:LINE] "
-          "smoke|litmus|worlds [NAME]|reduction [NAME]|reduction-orders [FILE[:LINE]]|fuzz [NAME]|program TARGET TEXT|"
+          "smoke|litmus|worlds [NAME]|reduction [NAME]|reduction-orders [FILE[:LINE]]|fuzz [NAME]|"
+          "program TARGET TEXT|"
           "replay FILE|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;

@@ -166,7 +166,8 @@ static void closers_finish(void) {
 
 const oppx_target checked_closers = {
     .name = "closers",
-    .summary = "Closes of files on threads: each answered once, after it was made; nobody sleeps beside one, all leave.",
+    .summary = "Closes of files on threads: each answered once, after it was made; nobody sleeps beside one, "
+               "all leave.",
     .kinds = closers_kinds, .kind_count = sizeof(closers_kinds) / sizeof(closers_kinds[0]),
     .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = closers_setup, .perform = closers_perform, .quiet = closers_quiet, .finish = closers_finish,

@@ -151,7 +151,8 @@ static const checked_litmus_test tests[] = {
     {"store buffering, a seq_cst fence on one side, only the store seq_cst on the other",
      "rlx_store 0 1; sc_fence; rlx_load 1 | sc_store 1 1; rlx_load 0", "0 0", true},
     {"a seq_cst fence behind a seq_cst store learns nothing of what came before that",
-     "rlx_store 0 1; sc_store 1 1; sc_load 2 | rlx_store 2 1; sc_fence; rlx_load 1; rlx_load 0", "0 1 0", true},
+     "rlx_store 0 1; sc_store 1 1; sc_load 2 | rlx_store 2 1; sc_fence; rlx_load 1; "
+     "rlx_load 0", "0 1 0", true},
     {"R, a seq_cst fence and seq_cst accesses",
         "rlx_store 0 1; sc_fence; rlx_store 1 1 | sc_store 1 2; sc_load 0",
      "0/1 2 0 0", false},
@@ -214,7 +215,8 @@ static const checked_litmus_test tests[] = {
         "sc_store 0 1 | sc_store 1 1 | sc_load 0; sc_load 1 | sc_load 1; sc_load 0",
      "1 0 1 0", false},
     {"independent reads, relaxed with seq_cst fences",
-     "rlx_store 0 1 | rlx_store 1 1 | rlx_load 0; sc_fence; rlx_load 1 | rlx_load 1; sc_fence; rlx_load 0", "1 0 1 0",
+     "rlx_store 0 1 | rlx_store 1 1 | rlx_load 0; sc_fence; rlx_load 1 | rlx_load 1; sc_fence; "
+     "rlx_load 0", "1 0 1 0",
      false},
     {"coherence: two reads", "rlx_store 0 1; rlx_store 0 2 | rlx_load 0; rlx_load 0", "2 1", false},
     {"coherence: two reads, in order", "rlx_store 0 1; rlx_store 0 2 | rlx_load 0; rlx_load 0", "1 2", true},
@@ -257,8 +259,9 @@ static const checked_litmus_test tests[] = {
         "1 3 2", true},
     {"read-modify-writes are atomic", "rlx_add 0 1 | rlx_add 0 1", "0 0", false},
     {"a read-modify-write of the oldest store that is remembered",
-     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
-     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1; rlx_store 0 1; "
      "rlx_store 0 1 | rlx_add 0 8 | rlx_load 0; rlx_load 0", "0 1 8", false},
     {"read-modify-writes come in any order", "rlx_add 0 1 | rlx_add 0 1", "1 0", true},
     {"message passing by read-modify-writes", "rlx_store 0 1; rel_add 1 1 | acq_add 1 1; rlx_load 0", "0 1 0",

@@ -25,21 +25,21 @@ static int checked_give_back(opp_producer *producer, opp_app *app, uint8_t rank,
 #undef opp_app_give_back
 #include "../../Sources/COpportune/consumer.c"
 
-/* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they lie
- * down and wake. */
+/* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they
+ * park and wake. */
 static bool checked_has_ready(opp_core *core, uint64_t levels);
 static uint64_t checked_ready_levels(const opp_core *core, uint64_t levels);
 static bool checked_take(opp_consumer *consumer, uint64_t levels, opp_taken *taken);
-static void checked_lie_down(opp_pool *pool, uint32_t slot);
-static opp_woken checked_wake_up(opp_pool *pool, uint32_t slot);
-static opp_woken checked_sleep(opp_pool *pool, uint32_t slot);
+static void checked_prepare_park(opp_pool *pool, uint32_t slot);
+static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
+static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
 #include "../../Sources/COpportune/worker_pool.c"
 #define opp_ready_levels checked_ready_levels
 #define opp_take checked_take
-#define opp_pool_prepare_park checked_lie_down
-#define opp_pool_cancel_park checked_wake_up
-#define opp_pool_park checked_sleep
+#define opp_pool_prepare_park checked_prepare_park
+#define opp_pool_cancel_park checked_cancel_park
+#define opp_pool_park checked_park
 #define opp_consumer_leave(consumer) ((consumer) != NULL ? opp_consumer_leave(consumer) : (void)0)
 #define opp_consumer_join(consumer, group) ((consumer) != NULL ? opp_consumer_join(consumer, group) : (void)0)
 #define opp_consumer_end_turn(consumer) ((consumer) != NULL ? opp_consumer_end_turn(consumer) : (void)0)

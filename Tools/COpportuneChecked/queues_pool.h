@@ -13,12 +13,12 @@
  * not wake, one token, one place, and the wake-up that it was given itself: a later notification wakes
  * another.
  */
-enum { POOL_SUBMIT, POOL_WORK, POOL_RESERVE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
+enum { POOL_SUBMIT, POOL_WORK, POOL_SPARE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
     POOL_COUNT,
        POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN };
 
 #define POOL_KINDS                                                                                        \
-    {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "reserve", .weight = 1},     \
+    {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "spare", .weight = 1},     \
         {.name = "close", .weight = 0}, {.name = "tokens", .arguments = 1, .limit = {4}, .weight = 1},   \
         {.name = "hog", .weight = 3}, /* submits a job that is demoted */                                 \
         /* the monitor's, of the worker of a thread, which may be inside a job */                         \
@@ -27,7 +27,8 @@ enum { POOL_SUBMIT, POOL_WORK, POOL_RESERVE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, 
         {.name = "count", .arguments = 1, .limit = {4}, .weight = 1},                                     \
         {.name = "uncount", .arguments = 1, .limit = {4}, .weight = 1}, {.name = "stall", .weight = 1},   \
         {.name = "look", .weight = 1, .threads = 2}, /* the first thread is the monitor */ \
-        {.name = "idle", .weight = 1}, /* whether nothing is queued and no worker has a job, as a shutdown asks */ \
+        /* whether nothing is queued and no worker has a job, as a shutdown asks */                       \
+        {.name = "idle", .weight = 1},                                                                     \
         {.name = "room", .weight = 0} /* one more hog may begin */
 static const oppx_kind pool_kinds[] = {POOL_KINDS};
 static const oppx_kind parking_kinds[] = {
@@ -49,14 +50,14 @@ typedef struct park_state {
     opp_consumer *consumers[OPPX_THREADS];
     uint32_t submitted[OPPX_THREADS], done; /* jobs */
     _Atomic(uint32_t) *draining; /* somebody waits until all are idle: who parks tells him */
-    bool owes_a_ring[OPPX_THREADS]; /* its worker was busy when that was asked */
+    bool owes_a_notice[OPPX_THREADS]; /* its worker was busy when that was asked */
     bool begun[OPPX_THREADS];   /* its worker */
     bool asks;                  /* the program does */
     bool ended[OPPX_THREADS];   /* the pool is closed, and it knows */
-    oppx_moment lain[OPPX_THREADS]; /* when its worker lay down last */
+    oppx_moment parked_at[OPPX_THREADS]; /* the last time */
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
     bool waking[OPPX_THREADS];  /* inside of a call that may have chosen a sleeper */
-    bool lying[OPPX_THREADS];   /* may be chosen */
+    bool parked[OPPX_THREADS];  /* its worker has parked, and may be chosen */
     bool closed;                /* a call of opp_pool_close() is over */
     bool stalls;                /* the program says that the pool is stalled */
     /* notifications after a push that began when somebody was stopped, all tokens set */
@@ -175,34 +176,34 @@ static void park_waking_begins(void) {
 
 /* The calling worker was woken by some other thread, and must know of it. */
 static void park_check_woken(uint32_t thread) {
-    oppx_moment here = oppx_here(), before = park.lain[thread];
+    oppx_moment here = oppx_here(), before = park.parked_at[thread];
     for (uint32_t i = 0; i < park.waking_count; i++) {
         const oppx_moment *waking = &park.wakings[i];
         if (waking->thread == thread) continue;
-        /* One that it did not know of before it lay down, or that was still going on then. */
+        /* One that it did not know of before it parked, or that was still going on then. */
         if (oppx_precedes(waking, &here) && here.clock[waking->thread] > before.clock[waking->thread]) return;
     }
     oppx_fail("a worker is woken and does not see what its waker did");
 }
 
-static void checked_lie_down(opp_pool *pool, uint32_t slot) {
-    park.lying[slot] = true;
+static void checked_prepare_park(opp_pool *pool, uint32_t slot) {
+    park.parked[slot] = true;
     opp_pool_prepare_park(pool, slot);
-    park.lain[slot] = oppx_here();
+    park.parked_at[slot] = oppx_here();
 }
 
-static opp_woken checked_wake_up(opp_pool *pool, uint32_t slot) {
+static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot) {
     opp_woken woken = opp_pool_cancel_park(pool, slot);
     if (woken == OPP_WOKEN_NOTHING) return woken;
-    park.lying[slot] = false;
+    park.parked[slot] = false;
     /* A token may be one that it took itself: the word tells. */
     if (opp_worker_slot(&pool->workers[slot]) != OPP_SLOT_PARKED) park_check_woken(slot);
     return woken;
 }
 
-static opp_woken checked_sleep(opp_pool *pool, uint32_t slot) {
+static opp_woken checked_park(opp_pool *pool, uint32_t slot) {
     opp_woken woken = opp_pool_park(pool, slot);
-    park.lying[slot] = false;
+    park.parked[slot] = false;
     /* Who finds the pool closed is woken by nobody. */
     if (woken != OPP_WOKEN_CLOSED) park_check_woken(slot);
     else if (!park.closes) oppx_fail("a worker is told that the pool is closed, which nobody closes");
@@ -329,7 +330,7 @@ static void park_work(uint32_t thread, bool leaves) {
         switch (opp_worker_next(worker, 0, false, &taken)) {
         case OPP_NEXT_JOB: park_job(thread, &taken, leaves); return;
         case OPP_NEXT_PARK:
-            if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_ring[thread] = false;
+            if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
             park.ended[thread] = opp_worker_park(worker) == OPP_PARKED_ENDS;
             break;
         case OPP_NEXT_RAISE: oppx_fail("a worker of the pool's own priority is to be raised");
@@ -345,7 +346,7 @@ static void park_look_if_idle(uint32_t thread) {
     bool is_busy = false;
     for (uint32_t t = 1; t <= park.threads; t++) {
         turns[t] = opp_worker_idle_turn(opp_pool_worker(park.pool, t));
-        is_busy |= park.owes_a_ring[t] = turns[t] == 0;
+        is_busy |= park.owes_a_notice[t] = turns[t] == 0;
     }
     if (is_busy) return;
     if (checked_has_ready(park.core, ALL_LEVELS)) return;
@@ -363,7 +364,7 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     case POOL_HOG: park_submit(thread, true); break;
     case POOL_WORK: park_work(thread, false); break;
     case POOL_CHAIN: park_work(thread, true); break;
-    case POOL_RESERVE:
+    case POOL_SPARE:
         park_waking_begins();
         park.waking[thread] = true;
         opp_pool_wake_spare(park.pool);
@@ -399,7 +400,7 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
  * over. */
 static void park_end(uint32_t thread) {
     if (park.core != NULL) opp_consumer_leave(park.consumers[thread]);
-    park.owes_a_ring[thread] = false; /* its end is told too */
+    park.owes_a_notice[thread] = false; /* its end is told too */
     opp_worker_end(park_worker(thread));
     park_let_another_work();
 }

@@ -23,13 +23,13 @@ static void park_judge(void) {
     uint32_t stopped = park_stopped(), asleep = 0; /* 0, who never is */
     for (uint32_t t = 1; t <= park.threads; t++) {
         asleep += oppx_is_asleep(t);
-        if (stopped == 0 && oppx_is_asleep(t) && park.owes_a_ring[t])
+        if (stopped == 0 && oppx_is_asleep(t) && park.owes_a_notice[t])
             oppx_fail("worker %u sleeps, and who waits for that is not told", t);
     }
     uint32_t working = opp_pool_working(park.pool), inside = park_standing(OPP_SLOT_RUNNING, OPP_SLOT_WOKEN);
     uint32_t demoted = opp_pool_demoted(park.pool), sunk = park_standing(OPP_SLOT_DEMOTED, OPP_SLOT_SUNK);
     uint32_t sleeping = opp_pool_sleeping(park.pool), chosen = park.waking[stopped],
-        lies = park.lying[stopped];
+        is_parked = park.parked[stopped];
     uint32_t held = stopped != 0;
     if (working < inside || working - inside > held)
         oppx_fail("%u tokens are in use, by %u workers", working, inside);
@@ -54,9 +54,11 @@ static void park_judge(void) {
                   stopped);
     /* Each notification since then has woken somebody or found all tokens with others, but one that the
      * stopped got. */
-    if (park.told <= lies || park.settings % 2 != 0 || park.closes || (park.suspends && lies)) return;
-    if (park_left_over(sleeping - (lies && sleeping > 0)) > lies)
-        oppx_fail("a lost wake-up: a job waits while a worker sleeps that thread %u, which is stopped, had not chosen",
+    if (park.told <= is_parked || park.settings % 2 != 0 || park.closes) return;
+    if (park.suspends && is_parked) return;
+    if (park_left_over(sleeping - (is_parked && sleeping > 0)) > is_parked)
+        oppx_fail("a lost wake-up: a job waits while a worker sleeps that thread %u, which is stopped, had "
+                  "not chosen",
                   stopped);
 }
 
@@ -77,7 +79,8 @@ static void park_quiet(void) {} /* whether they may sleep: park_judge() */
 
 const oppx_target checked_pool = {
     .name = "pool",
-    .summary = "Tokens, sleepers and wake-ups: nothing waits beside a sleeper, no token is lost, no call too many.",
+    .summary = "Tokens, sleepers and wake-ups: nothing waits beside a sleeper, no token is lost, no call too "
+               "many.",
     .kinds = pool_kinds, .kind_count = sizeof(pool_kinds) / sizeof(pool_kinds[0]),
     .threads_max = 4, .operations_max = 6, .stalls = 1,
     .setup = pool_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,

@@ -5,7 +5,7 @@
  * and may write its plain fields; what an owner queues comes out, with the context that it set; the core goes
  * with its last hold, and every job before it, once.
  */
-enum { RECORDS_APP, RECORDS_KEEP, RECORDS_QUEUE, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK, RECORDS_DRAIN,
+enum { RECORDS_APP, RECORDS_KEEP, RECORDS_QUEUE, RECORDS_TAKE, RECORDS_PRODUCER, RECORDS_LOOK, RECORDS_DRAIN,
        RECORDS_DESTROY };
 
 static const oppx_kind records_kinds[] = {
@@ -141,7 +141,7 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
     case RECORDS_KEEP: records_keep(thread); break;
     case RECORDS_QUEUE: records_queue(thread); break;
     case RECORDS_TAKE: records_take(thread); break;
-    case RECORDS_SOURCE:
+    case RECORDS_PRODUCER:
         opp_consumer_destroy(records.consumers[thread]);
         opp_producer_release(records.producers[thread]);
         records.producers[thread] = opp_producer_acquire(records.core, thread % 2);
@@ -180,7 +180,8 @@ static void records_finish(void) {
 
 const oppx_target checked_records = {
     .name = "records",
-    .summary = "Apps, queues, producers and consumers that come and go: one owner each, nothing of the last one's is left.",
+    .summary = "Apps, queues, producers and consumers that come and go: one owner each, nothing of the last "
+               "one's is left.",
     .kinds = records_kinds, .kind_count = sizeof(records_kinds) / sizeof(records_kinds[0]),
     .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = records_setup, .perform = records_perform, .end = records_end, .finish = records_finish,

@@ -14,7 +14,7 @@
  * times its jobs are judged like any.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT,
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_LEAVE, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT,
     RUNQ_MEET,
        RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND, RUNQ_TURN };
 
@@ -22,7 +22,7 @@ static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
     {.name = "take", .weight = 8},
     {.name = "take_high", .weight = 1}, /* of the foreground's levels */
-    {.name = "rest", .weight = 1},
+    {.name = "leave", .weight = 1},
     {.name = "suspend", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "resume", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "band", .arguments = 2, .limit = {APPS, OPP_BANDS}, .weight = 1},
@@ -210,7 +210,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         runq.turn_is_over[thread] = true;
         opp_consumer_end_turn(runq.consumers[thread]);
         break;
-    case RUNQ_REST: opp_consumer_leave(runq.consumers[thread]); break;
+    case RUNQ_LEAVE: opp_consumer_leave(runq.consumers[thread]); break;
     case RUNQ_SUSPEND:
     case RUNQ_RESUME:
     case RUNQ_BAND: runq_step(operation); break;

@@ -217,7 +217,8 @@ static void runq_finish(void) {
 
 const oppx_target checked_runq = {
     .name = "runq",
-    .summary = "The run queue: each job out once, in order, none passed over, none of a suspended app, whoever is stopped.",
+    .summary = "The run queue: each job out once, in order, none passed over, none of a suspended app, "
+               "whoever is stopped.",
     .kinds = runq_kinds, .kind_count = sizeof(runq_kinds) / sizeof(runq_kinds[0]),
     .threads_max = 4, .operations_max = 12, .stalls = 1, .refusals = 1,
     .setup = runq_setup, .perform = runq_perform, .end = runq_end, .finish = runq_finish,

@@ -72,7 +72,8 @@ static void queue_finish(void) {
 
 const oppx_target checked_queue = {
     .name = "queue",
-    .summary = "A strand's queue: each job out once, in the order of pushes that follow one another, whoever is stopped.",
+    .summary = "A strand's queue: each job out once, in the order of pushes that follow one another, whoever "
+               "is stopped.",
     .kinds = queue_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 8, .stalls = 1, .refusals = 2,
     .setup = queue_setup, .perform = queue_perform, .finish = queue_finish,
 };

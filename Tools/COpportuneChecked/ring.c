@@ -161,7 +161,8 @@ static void ring_finish(void) {
 
 const oppx_target checked_ring = {
     .name = "ring",
-    .summary = "Messages and completions to the owner of a ring: each had once, in order; it never sleeps beside one.",
+    .summary = "Messages and completions to the owner of a ring: each had once, in order; it never sleeps "
+               "beside one.",
     .kinds = ring_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 5, .stalls = 1,
     .setup = ring_setup, .perform = ring_perform, .quiet = ring_quiet, .finish = ring_finish,
 };

@@ -84,7 +84,8 @@ static void inbox_finish(void) {
 
 const oppx_target checked_inbox = {
     .name = "inbox",
-    .summary = "Messages to one reader: each once, one thread's in order, all that were pushed before; the late know it.",
+    .summary = "Messages to one reader: each once, one thread's in order, all that were pushed before; the "
+               "late know it.",
     .kinds = inbox_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1, .refusals = 1,
     .setup = inbox_setup, .perform = inbox_perform, .finish = inbox_finish,
 };
@@ -93,7 +94,7 @@ const oppx_target checked_inbox = {
 
 /*
  * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the
- * alarm ends; so is what was done before the notifier was rung.
+ * alarm ends; so is what was done before the notifier was notified.
  * The waiter fetches its inbox after each wait, so no message is left while it waits.
  */
 static _Thread_local struct {
@@ -106,10 +107,10 @@ static _Thread_local struct {
 static const oppx_kind alarm_kinds[] = {
     {.name = "post", .weight = 4, .threads = 0xFC},
     {.name = "wait", .weight = 1, .threads = 2},
-    {.name = "ring", .weight = 2, .threads = 0xFC},
+    {.name = "notify", .weight = 2, .threads = 0xFC},
     {.name = "mark", .weight = 2, .threads = 0xFC},
 };
-enum { ALARMS_POST, ALARMS_WAIT, ALARMS_RING, ALARMS_MARK };
+enum { ALARMS_POST, ALARMS_WAIT, ALARMS_NOTIFY, ALARMS_MARK };
 
 static void alarms_setup(const oppx_program *program) {
     inbox_setup(program);
@@ -159,7 +160,8 @@ static void alarms_finish(void) {
 
 const oppx_target checked_alarms = {
     .name = "alarms",
-    .summary = "Alarms and inbox of a monitor: it does not wait while a message is left, and each alarm is set once.",
+    .summary = "Alarms and inbox of a monitor: it does not wait while a message is left, and each alarm is "
+               "set once.",
     .kinds = alarm_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 5, .stalls = 1,
     .setup = alarms_setup, .perform = alarms_perform, .quiet = alarms_quiet, .finish = alarms_finish,
 };

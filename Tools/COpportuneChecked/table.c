@@ -69,7 +69,8 @@ static void table_finish(void) {
 
 const oppx_target checked_table = {
     .name = "table",
-    .summary = "The forgetful table: what comes out was put in for that key; one thread alone finds what it put.",
+    .summary = "The forgetful table: what comes out was put in for that key; one thread alone finds what it "
+               "put.",
     .kinds = table_kinds, .kind_count = 3, .threads_max = 3, .operations_max = 10, .stalls = 1,
     .setup = table_setup, .perform = table_perform, .finish = table_finish,
 };

@@ -95,7 +95,7 @@ void memory_begin(oppx *x) {
     memset(x->timer_open, 0, sizeof(x->timer_open));
     memset(x->timer_armed, 0, sizeof(x->timer_armed));
     memset(x->timer_past, 0, sizeof(x->timer_past));
-    memset(x->rung, 0, sizeof(x->rung));
+    memset(x->notified, 0, sizeof(x->notified));
 }
 
 static bool in_arena(const oppx *x, const volatile void *object) {
@@ -313,7 +313,8 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
         if (!granule->live)
             oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
         if (granule->written > known->at[granule->writer])
-            oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at +%zu)",
+            oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at "
+                      "+%zu)",
                       x->running, granule->writer, offset);
         granule->atomic = true;
     }
@@ -378,7 +379,8 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + location->size; at += GRANULE)
         for (int t = 0; t < OPPX_THREADS; t++)
             if (granule_of(x, at)->read.at[t] > thread->known.at[t])
-                oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time (at +%zu)",
+                oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time "
+                          "(at +%zu)",
                           x->running, t, (size_t)at);
     thread->visible = thread->hash;
     location->stored.at[x->running] = clock_of(x);

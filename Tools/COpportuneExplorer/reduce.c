@@ -44,7 +44,8 @@ static uint8_t object_at(oppx *x, uint32_t offset) {
     uint8_t *number = &x->object_number[offset];
     /* the many share the last numbers: then some steps count as not commuting that do */
     if (*number == NO_OBJECT)
-        *number = x->object_count < OBJECTS ? (uint8_t)x->object_count++ : (uint8_t)(OBJECTS_NAMED + offset / 4 % 250);
+        *number = x->object_count < OBJECTS ? (uint8_t)x->object_count++
+                                            : (uint8_t)(OBJECTS_NAMED + offset / 4 % 250);
     return *number;
 }
 

@@ -259,10 +259,10 @@ void oppx_notifier_ring(int timer) {
     oppx *x = oppx_self;
     run_point(x);
     x->timer_armed[timer] = true;
-    vector_join(&x->rung[timer], &x->threads[x->running].known);
+    vector_join(&x->notified[timer], &x->threads[x->running].known);
     x->threads[x->running].known.at[x->running]++;
     timer_step(x, timer, 5);
-    if (NOTED(x)) note_step(x, "notifier %d is rung", timer);
+    if (NOTED(x)) note_step(x, "notifier %d is notified", timer);
 }
 
 uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
@@ -293,7 +293,7 @@ bool oppx_timer_read(int timer) {
     run_point(x);
     bool was = x->timer_armed[timer];
     x->timer_armed[timer] = false;
-    vector_join(&x->threads[x->running].known, &x->rung[timer]);
+    vector_join(&x->threads[x->running].known, &x->notified[timer]);
     timer_step(x, timer, was);
     return was;
 }

@@ -191,7 +191,7 @@ struct oppx {
     uint64_t strong_hash;
     bool timer_open[TIMERS], timer_armed[TIMERS];
     uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
-    vector rung[TIMERS];         /* what those who rang it as a notifier knew */
+    vector notified[TIMERS];     /* what those who notified it, as a notifier, knew */
 
     later later;
 

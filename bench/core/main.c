@@ -248,7 +248,8 @@ static void describe_machine(const options *options) {
            options->cpus,
            options->repeats, options->is_smoke ? "; a smoke run: the figures mean nothing" : "");
     if (json_file != NULL)
-        fprintf(json_file, "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%u,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
+        fprintf(json_file,
+                "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%u,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
                 name.release, name.machine, options->cpus, options->repeats,
                 options->is_smoke ? "true" : "false");
 }

@@ -13,82 +13,83 @@
 
 const char *const park_name[PARK_KINDS] = {"opportune pool", "bare futex", "mutex + condition"};
 
-/* One side's bed. Its owner waits until `rung` is set; the other side sets it. */
-typedef struct bed {
+/* One side. Its owner waits until `called` is set; the other side sets it. */
+typedef struct side {
     opp_pool *pool;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
-    _Alignas(64) _Atomic(uint32_t) rung;
-} bed;
+    _Alignas(64) _Atomic(uint32_t) called;
+} side;
 
-static void pool_wait(bed *bed) {
-    while (!atomic_exchange(&bed->rung, 0)) {
-        /* As a worker does: gives its token back, lies down, looks once more, sleeps. */
-        opp_pool_leave(bed->pool);
-        opp_pool_prepare_park(bed->pool, 0);
-        opp_woken woken = atomic_load(&bed->rung) ? opp_pool_cancel_park(bed->pool, 0) : OPP_WOKEN_NOTHING;
-        if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(bed->pool, 0);
+static void pool_wait(side *side) {
+    while (!atomic_exchange(&side->called, 0)) {
+        /* As a worker does: gives its token back, parks, looks once more, sleeps. */
+        opp_pool_leave(side->pool);
+        opp_pool_prepare_park(side->pool, 0);
+        opp_woken woken = OPP_WOKEN_NOTHING;
+        if (atomic_load(&side->called)) woken = opp_pool_cancel_park(side->pool, 0);
+        if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(side->pool, 0);
         CHECK(woken == OPP_WOKEN_TOKEN);
     }
 }
 
-static void pool_ring(bed *bed) {
-    atomic_store(&bed->rung, 1);
-    (void)opp_pool_notify(bed->pool);
+static void pool_call(side *side) {
+    atomic_store(&side->called, 1);
+    (void)opp_pool_notify(side->pool);
 }
 
-static void futex_wait(bed *bed) {
-    while (!atomic_exchange(&bed->rung, 0))
-        syscall(SYS_futex, &bed->rung, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+static void futex_wait(side *side) {
+    while (!atomic_exchange(&side->called, 0))
+        syscall(SYS_futex, &side->called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
-static void futex_ring(bed *bed) {
-    atomic_store(&bed->rung, 1);
-    syscall(SYS_futex, &bed->rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+static void futex_call(side *side) {
+    atomic_store(&side->called, 1);
+    syscall(SYS_futex, &side->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void condition_wait(bed *bed) {
-    pthread_mutex_lock(&bed->mutex);
-    while (!atomic_exchange(&bed->rung, 0)) pthread_cond_wait(&bed->condition, &bed->mutex);
-    pthread_mutex_unlock(&bed->mutex);
+static void condition_wait(side *side) {
+    pthread_mutex_lock(&side->mutex);
+    while (!atomic_exchange(&side->called, 0)) pthread_cond_wait(&side->condition, &side->mutex);
+    pthread_mutex_unlock(&side->mutex);
 }
 
-static void condition_ring(bed *bed) {
-    pthread_mutex_lock(&bed->mutex);
-    atomic_store(&bed->rung, 1);
-    pthread_mutex_unlock(&bed->mutex);
-    pthread_cond_signal(&bed->condition);
+static void condition_call(side *side) {
+    pthread_mutex_lock(&side->mutex);
+    atomic_store(&side->called, 1);
+    pthread_mutex_unlock(&side->mutex);
+    pthread_cond_signal(&side->condition);
 }
 
 static const struct {
-    void (*wait)(bed *);
-    void (*ring)(bed *);
-} ways[PARK_KINDS] = {{pool_wait, pool_ring}, {futex_wait, futex_ring}, {condition_wait, condition_ring}};
+    void (*wait)(side *);
+    void (*call)(side *);
+} ways[PARK_KINDS] = {{pool_wait, pool_call}, {futex_wait, futex_call}, {condition_wait, condition_call}};
 
 typedef struct pair {
-    bed here, there;
+    side here, there;
     park_kind kind;
     uint64_t n;
 } pair;
 
-static void bed_make(bed *bed) {
-    bed->pool = CHECKED(opp_pool_create(1));
-    CHECK(opp_pool_enter(bed->pool));
-    CHECK(pthread_mutex_init(&bed->mutex, NULL) == 0 && pthread_cond_init(&bed->condition, NULL) == 0);
-    atomic_init(&bed->rung, 0);
+static void side_make(side *side) {
+    side->pool = CHECKED(opp_pool_create(1));
+    CHECK(opp_pool_enter(side->pool));
+    CHECK(pthread_mutex_init(&side->mutex, NULL) == 0 && pthread_cond_init(&side->condition, NULL) == 0);
+    atomic_init(&side->called, 0);
 }
 
-static void bed_destroy(bed *bed) {
-    opp_pool_destroy(bed->pool);
-    pthread_cond_destroy(&bed->condition);
-    pthread_mutex_destroy(&bed->mutex);
+static void side_destroy(side *side) {
+    opp_pool_destroy(side->pool);
+    pthread_cond_destroy(&side->condition);
+    pthread_mutex_destroy(&side->mutex);
 }
 
 static void *there_main(void *object) {
     pair *pair = object;
     for (uint64_t i = 0; i < pair->n; i++) {
         ways[pair->kind].wait(&pair->there);
-        ways[pair->kind].ring(&pair->here);
+        ways[pair->kind].call(&pair->here);
     }
     return NULL;
 }
@@ -96,18 +97,18 @@ static void *there_main(void *object) {
 double park_round_trip(park_kind kind, uint64_t n) {
     pair pair = {.kind = kind, .n = n};
     pthread_t thread;
-    bed_make(&pair.here);
-    bed_make(&pair.there);
+    side_make(&pair.here);
+    side_make(&pair.there);
     CHECK(pthread_create(&thread, NULL, there_main, &pair) == 0);
     uint64_t start = now_ns();
     for (uint64_t i = 0; i < n; i++) {
-        ways[kind].ring(&pair.there);
+        ways[kind].call(&pair.there);
         ways[kind].wait(&pair.here);
     }
     uint64_t end = now_ns();
     CHECK(pthread_join(thread, NULL) == 0);
-    bed_destroy(&pair.here);
-    bed_destroy(&pair.there);
+    side_destroy(&pair.here);
+    side_destroy(&pair.there);
     return (double)(end - start) / (double)n;
 }
 
