@@ -65,6 +65,7 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
 void opp_app_destroy(opp_app *app) {
     _Atomic(uint32_t) *start = &app->core->free_app;
     uint32_t index = app->index, known = opp_load(start, relaxed);
+    OPP_ASSERT(index < app->core->config.max_apps);
     app->context = NULL;
     opp_store(&app->in_use, 0, release); /* [app-reuse] release: the last owner is done. */
     while (index < known && !opp_cas(start, &known, index, relaxed)) {}
@@ -129,6 +130,8 @@ static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
         next = (state & ~clear) | set;
         if (next == state) return false;
         next += STATE_STEP;
+        OPP_ASSERT(next > state); /* the generation grows */
+        OPP_ASSERT(state_band(next) < OPP_BANDS);
         /* [state] seq_cst: precedes this thread's reads of ready bits and announcements in the total order
          * of the essay in runq.h. release: a thread that acts on the new state sees what the caller did
          * before. */

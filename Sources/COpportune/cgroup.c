@@ -1,4 +1,5 @@
 #include "cgroup.h"
+#include "opp_assert.h"
 #include "system_file.h"
 
 #include <limits.h>
@@ -47,6 +48,7 @@ static bool note_cgroup(char *line, void *context) {
 static void unescape(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0'; to++) {
+        OPP_ASSERT(to <= from);
         if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
             from[3] >= '0' && from[3] <= '7') {
             *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
@@ -97,6 +99,7 @@ static void visit_path(const hierarchy *own, const char *root, opp_cgroup_look l
     if (length < 0 || (size_t)length >= sizeof folder) return;
 
     size_t top = strlen(own->at);
+    OPP_ASSERT(strlen(folder) >= top);
     for (;;) {
         while (strlen(folder) > top && folder[strlen(folder) - 1] == '/') folder[strlen(folder) - 1] = '\0';
         look(root, folder, own->is_unified, context);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8_t *distance) {
+    OPP_ASSERT(own != NULL);
     opp_consumer *consumer;
     /* [consumers] acquire: pairs with the exchange below. */
     for (consumer = opp_load(&core->consumers, acquire); consumer != NULL; consumer = consumer->next) {

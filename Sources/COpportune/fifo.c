@@ -7,6 +7,8 @@
 static opp_directory *directory_create(uint64_t count, opp_directory *older) {
     opp_directory *directory = calloc(1, sizeof(opp_directory) + count * sizeof(directory->segment[0]));
     if (directory == NULL) return NULL;
+    OPP_ASSERT(count != 0);
+    OPP_ASSERT((count & (count - 1)) == 0); /* entries are found by masking */
     directory->mask = count - 1;
     directory->older = older;
     return directory;
@@ -45,7 +47,6 @@ static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
     uint64_t head = opp_load(&fifo->head, relaxed);
     uint64_t first = SEGMENT_OF(head), number = SEGMENT_OF(tail);
     OPP_ASSERT(head <= tail);                                   /* B1 */
-    OPP_ASSERT((directory->mask & (directory->mask + 1)) == 0); /* entries are found by masking */
     if (number - first <= directory->mask) return directory;
     opp_directory *larger = directory_create((directory->mask + 1) * 2, directory);
     if (larger == NULL) return NULL;
@@ -68,6 +69,6 @@ bool opp_fifo_extend(opp_fifo *fifo, opp_segments *segments, uint64_t tail) {
     /* [entry] release: pairs with the acquire in fifo_peek(). A late reader that has not seen the tail of
      * this segment may still read the entry and then the segment's slots; they are mapped. */
     opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, release);
-    fifo->filling = segment;
+    fifo->filling = segment; /* B5 */
     return true;
 }

@@ -47,6 +47,7 @@ void opp_inbox_fetch(opp_inbox *inbox, void (*each)(void *, void *), void *conte
     opp_link *taken = opp_swap(&inbox->top, NULL, acq_rel); /* [inbox] see opp_inbox_push() */
     for (opp_link *link = links_oldest_first(taken), *next; link != NULL; link = next) {
         next = link->next;
+        OPP_ASSERT(link->owner != NULL);
         each(link->owner, context);
         free(link);
     }

@@ -1,4 +1,5 @@
-#include "meter.h"
+#include "opp_assert.h"
+#include "opp_system.h"
 #include "opp_sync.h"
 #include "system_file.h"
 
@@ -47,6 +48,7 @@ static bool read_wait(const opp_thread_meter *meter, uint64_t *wait_ns) {
     char text[80];
     ssize_t count = opp_file_pread(meter->schedstat, text, sizeof text - 1, 0);
     if (count <= 0) return false;
+    OPP_ASSERT((size_t)count < sizeof text);
     text[count] = '\0';
     char *wait = strchr(text, ' ');
     if (wait == NULL) return false;

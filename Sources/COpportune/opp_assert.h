@@ -21,13 +21,16 @@
 
 #if defined(OPP_CHECKED)
 #include "opp_explorer.h"
-#define OPP_ASSERT(condition) ((condition) ? (void)0 : oppx_fail("not so in %s(), line %d: %s", __func__, __LINE__, #condition))
+#define OPP_ASSERT(condition)                                                                            \
+    ((condition) ? (void)0                                                                               \
+                 : oppx_fail("not so in %s(), line %d: %s", __func__, __LINE__, #condition))
 #elif defined(OPP_ASSERTS)
 #include <stdio.h>
 #include <stdlib.h>
 #define OPP_ASSERT(condition)                                                                            \
     ((condition) ? (void)0                                                                               \
-                 : (fprintf(stderr, "%s:%d: opportune: not so: %s\n", __FILE__, __LINE__, #condition), abort()))
+                 : (fprintf(stderr, "%s:%d: opportune: not so: %s\n", __FILE__, __LINE__, #condition),  \
+                    abort()))
 #else
 #define OPP_ASSERT(condition) ((void)sizeof(!(condition)))
 #endif

@@ -38,6 +38,7 @@
  */
 #include "opp_purge.h"
 #include "mapping.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 #include "pages.h"
 
@@ -71,8 +72,9 @@ struct opp_purge {
     /* Set by open before it publishes the word. The banks are for threads that may access the memory, the
      * rest for all. */
     _Alignas(64) uint8_t *bank[2];
-    uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles.
-                       Without pages of their own once LAZY is cleared. */
+    /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who resolves it.
+     * Without pages of their own once LAZY is cleared. */
+    uint16_t *mark;
     opp_purge_set *set;
     _Atomic(uint64_t) bytes;
     _Atomic(uint64_t) born;
@@ -137,6 +139,8 @@ uint32_t opp_purge_set_places(const opp_purge_set *set) {
 
 opp_purge *opp_purge_set_at(const opp_purge_set *set, uint32_t place) {
     uint32_t chunk = chunk_of(place);
+    OPP_ASSERT(chunk < CHUNKS);
+    OPP_ASSERT(place >= FIRST * ((1u << chunk) - 1));
     /* Acquire: publishes its places, all closed (release in add_chunk). */
     return opp_load(&set->chunk[chunk], acquire) + (place - FIRST * ((1u << chunk) - 1));
 }
@@ -171,6 +175,8 @@ static opp_purge *claim(opp_purge_set *set) {
     uint64_t top = opp_load(&set->free, acquire);
     while ((uint32_t)top != 0) {
         opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
+        OPP_ASSERT(region->set == set);
+        OPP_ASSERT(region->place == (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
         /* relaxed: what it reads was acquired above, and the tag shows that it is the same. */
         if (opp_cas(&set->free, &top, next, relaxed)) return region;
@@ -190,6 +196,7 @@ static void give_place(opp_purge *region) {
 
 /* The size of both banks and the marks, in whole pages. */
 static size_t mapped(const opp_purge_set *set, size_t bytes) {
+    OPP_ASSERT(bytes % set->page == 0);
     size_t marks = bytes / set->page * sizeof(uint16_t);
     return 2 * bytes + (marks + set->page - 1) / set->page * set->page;
 }
@@ -219,7 +226,11 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
     opp_store(&region->group, group, relaxed);
     opp_store(&region->born, opp_add(&set->born, 1, relaxed), relaxed);
     opp_store(&region->used_ns, opp_sync_tick(), relaxed);
-    uint64_t word = lost(opp_load(&region->word, relaxed)) & GENERATION_MASK;
+    uint64_t closed = opp_load(&region->word, relaxed);
+    OPP_ASSERT(closed & CLOSED);
+    OPP_ASSERT(!(closed & PURGING)); /* invariant 5 */
+    OPP_ASSERT(closed < PIN_ONE);
+    uint64_t word = lost(closed) & GENERATION_MASK;
     /* Release: publishes all of the above to threads that look (acquire in look) and take. */
     opp_store(&region->word, word, release);
     *out = region;
@@ -230,6 +241,8 @@ void opp_purge_close(opp_purge *region) {
     /* Acquire: a taker has finished (release in finish_eagerly, take_lazily). Not release: each unpin has
      * released the last use of its holder, and a read-modify-write continues that release sequence. */
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
+    OPP_ASSERT(!(word & CLOSED));
+    OPP_ASSERT(word < PIN_ONE);
     if (!(word & PURGING)) unmap(region);
 }
 
@@ -261,6 +274,7 @@ static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, b
     /* Release: publishes the zeroed bank to the taker that makes it current again (acquire in take) and,
      * through that exchange, to its pins. Acquire: if it was closed meanwhile, the last use of it. */
     uint64_t word = opp_and(&region->word, ~(uint64_t)PURGING, acq_rel);
+    OPP_ASSERT(word & PURGING); /* its taker alone clears it */
     if (word & CLOSED) unmap(region);
     return result < 0 ? result : bytes;
 }
@@ -271,6 +285,7 @@ static bool is_all_there(opp_purge *region, uint8_t *bank) {
     size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
     for (size_t i = 0; i < pages; i++) {
         if (region->mark[i] == NO_WORD) continue;
+        OPP_ASSERT(region->mark[i] < page / sizeof(uint64_t));
         if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + region->mark[i])) return false;
     }
     return true;
@@ -285,6 +300,7 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     if (drop & LAZY) drop_marks(region);
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
+        OPP_ASSERT(word & PURGING);
         /* Release: publishes the marks to the pin that settles (acquire in pin). Not acquire: any pin since
          * the taking began would have cleared LAZY. So if the region was closed meanwhile, its last use was
          * acquired in take. */
@@ -305,8 +321,10 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
      * (release in finish_eagerly). Not release: nothing was changed yet, and a read-modify-write continues
      * the earlier releases, for pins that find the other bank. */
     if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
+    OPP_ASSERT(found == word);
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
+    OPP_ASSERT(bytes > 0);
     return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes)
                                   : finish_eagerly(region, bank, bytes, word & LAZY);
 }
@@ -332,13 +350,17 @@ static opp_purge_access resolve_lazy(opp_purge *region, uint8_t *bank, void **co
     bool is_whole = is_all_there(region, bank);
     drop_marks(region);
     if (is_whole) {
-        /* Release: publishes the pages and the marks to pins that find neither flag (acquire in pin). */
-        opp_and(&region->word, ~(uint64_t)(LAZY | FILLING), release);
+        /* Release: the pages and the marks, whole again, to pins that find neither flag (acquire in pin). */
+        uint64_t before = opp_and(&region->word, ~(uint64_t)(LAZY | FILLING), release);
+        OPP_ASSERT(before & FILLING); /* invariant 4, and who set it alone clears it */
+        OPP_ASSERT(before >= PIN_ONE);
+        (void)before;
         return OPP_PURGE_INTACT;
     }
     /* The rest goes too: a bank to be filled must be zero. */
     clear(region, bank);
     uint64_t word = opp_load(&region->word, relaxed);
+    OPP_ASSERT(word & FILLING);
     /* relaxed: FILLING is still set, and keeps all other threads away from the bank. */
     while (!opp_cas(&region->word, &word, (lost(word) & ~(uint64_t)LAZY) | PURGED, relaxed)) {}
     return OPP_PURGE_EMPTY;
@@ -348,6 +370,7 @@ static opp_purge_access resolve_lazy(opp_purge *region, uint8_t *bank, void **co
 static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
     /* relaxed: the exchange, or the load at the end, acquires before the memory is accessed. */
     uint64_t word = opp_load(&region->word, relaxed);
+    OPP_ASSERT(word >= PIN_ONE);
     while (word & (PURGED | LAZY)) {
         if (word & FILLING) {
             *contents = NULL;
@@ -373,6 +396,8 @@ opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
     /* Acquire: what was filled (release in filled) or settled. A later taker sees the pin, since both change
      * the same word. */
     uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
+    OPP_ASSERT(!(word & CLOSED));
+    OPP_ASSERT(word + PIN_ONE >= PIN_ONE); /* it carries nowhere */
     if (word & (PURGED | LAZY)) return pin_slowly(region, contents);
     *contents = current(region, word);
     return OPP_PURGE_INTACT;
@@ -380,19 +405,26 @@ opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
 
 void opp_purge_unpin(opp_purge *region) {
     opp_store(&region->used_ns, opp_sync_tick(), relaxed);
-    /* Release: all use of the bank precedes its taking (acquire in take). */
-    opp_sub(&region->word, PIN_ONE, release);
+    /* Release: all use of the bank comes before its taking (acquire in take). */
+    uint64_t before = opp_sub(&region->word, PIN_ONE, release);
+    OPP_ASSERT(before >= PIN_ONE);
+    (void)before;
 }
 
 void opp_purge_filled(opp_purge *region) {
     opp_store(&region->born, opp_add(&region->set->born, 1, relaxed), relaxed);
-    /* Release: publishes the content to pins that find it intact (acquire in pin). */
-    opp_and(&region->word, ~(uint64_t)(PURGED | FILLING), release);
+    /* Release: the content, to the pins that find it intact (acquire in pin). */
+    uint64_t before = opp_and(&region->word, ~(uint64_t)(PURGED | FILLING), release);
+    OPP_ASSERT(before & PURGED);
+    OPP_ASSERT(before & FILLING);
+    OPP_ASSERT(before >= PIN_ONE);
+    (void)before;
 }
 
 void opp_purge_emptied(opp_purge *region) {
-    uint8_t *bank = current(region, opp_load(&region->word, relaxed));
-    clear(region, bank);
+    uint64_t word = opp_load(&region->word, relaxed);
+    OPP_ASSERT(word & FILLING);
+    clear(region, current(region, word));
     /* Release: publishes the zero memory to the next pin that fills (acquire in pin). */
     opp_and(&region->word, ~(uint64_t)FILLING, release);
 }

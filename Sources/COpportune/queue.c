@@ -93,6 +93,7 @@ static void queue_sweep(opp_queue *queue) {
     size_t place = cache_place(queue);
     OPP_ASSERT(place < OPP_PRODUCER_CACHE);
     opp_fifo *before = opp_load(&queue->fifos, acquire); /* [fifos] */
+    OPP_ASSERT(before != NULL); /* the caller has met it */
     for (opp_fifo *fifo = fifo_next(before); fifo != NULL; fifo = fifo_next(before)) {
         opp_producer *producer = fifo->producer;
         uint32_t owned = 0;
@@ -104,6 +105,8 @@ static void queue_sweep(opp_queue *queue) {
         if (rests) {
             if (producer->cache[place].queue == queue) producer->cache[place].queue = NULL;
             if (producer->path.fifo == fifo) producer->path.app = NULL;
+            /* [next] release: passes on what was acquired of the fifo behind. */
+            OPP_ASSERT(before != fifo);
             /* [next] release: passes on what was acquired of the following fifo. */
             opp_store(&before->next, fifo_next(fifo), release);
             fifo->resting = queue->resting;
@@ -188,6 +191,8 @@ static bool queue_look_round(opp_queue *queue, const opp_producer *own, const ui
     OPP_ASSERT(oldest.fifo != NULL);
     *low_water = stamp_of(&oldest);
     uint32_t limit = *low_water + slack;
+    OPP_ASSERT(near.fifo == NULL || near.fifo->producer == own);
+    OPP_ASSERT(near.fifo == NULL || !older(stamp_of(&near), *low_water));
     *choice = oldest;
     if (near.fifo != NULL && !older(limit, stamp_of(&near))) {
         *choice = near;

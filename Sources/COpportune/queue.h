@@ -1,6 +1,6 @@
-/* Queues with many producers and many consumers. Private to the core; see queue.c. */
-#ifndef OPP_BAG_H
-#define OPP_BAG_H
+/* Queues: many producers push, anyone takes. Private to the core; see queue.c. */
+#ifndef OPP_QUEUE_H
+#define OPP_QUEUE_H
 
 #include "producer.h"
 
@@ -57,6 +57,7 @@ queue_remove(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own
     if (memory->is_over || memory->queue != queue || !fifo_peek(memory->fifo, &front) ||
         older(memory->low_water + slack, stamp_of(&front)) || !fifo_claim(&front, queue->segments))
         return opp_queue_search(queue, memory, own, distance, slack, job, stolen);
+    OPP_ASSERT(front.fifo == memory->fifo);
     *job = (opp_job){.ptr = front.ptr, .tag = (uint32_t)front.word};
     *stolen = front.fifo->producer != own;
     return true;

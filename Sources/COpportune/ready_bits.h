@@ -46,6 +46,7 @@ static inline void ready_bit_set(ready_bit ready) {
 
 /* Clears a ready bit and marks it as being cleared, in one step. False if another thread is clearing it. */
 static inline bool ready_bit_begin_clearing(ready_bit ready) {
+    OPP_ASSERT(ready.bit >> WORD_BITS == 0);
     uint64_t clearing = ready.bit << WORD_BITS, both = opp_load(ready.word, relaxed);
     do {
         if (both & clearing) return false;

@@ -54,6 +54,8 @@ int opp_ring_create(const opp_ring_config *config, opp_ring **created) {
         free(ring);
         return error;
     }
+    OPP_ASSERT(ring->backend != NULL);
+    OPP_ASSERT(ring->state != NULL);
     *created = ring;
     return 0;
 }
@@ -78,6 +80,7 @@ int opp_ring_register_buffers(opp_ring *ring, const void *vectors, uint32_t coun
 
 int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
     if (op->code >= OPP_RING_CODES || op->tag >= OPP_RING_TAGS) return -EINVAL;
+    OPP_ASSERT(ring->fault_count <= RING_FAULTS);
     if (ring->config.fault != NULL) {
         if (ring->fault_count == RING_FAULTS) return -EBUSY;
         int32_t result = ring->config.fault(ring->config.context, op);
@@ -107,11 +110,13 @@ static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t
 }
 
 static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+    OPP_ASSERT(ring->sleeps + 1 != 0); /* 0 says that the owner is awake */
     /* [sleep] before the read of the stack: pairs with opp_ring_post() */
     opp_store(&ring->sleeping, ++ring->sleeps, seq_cst);
     bool sleep = opp_load(&ring->posted, seq_cst) == NULL;
     int count = ring->backend->wait(ring, completions, room, sleep, until_ns);
-    opp_store(&ring->sleeping, 0, relaxed); /* an unneeded write only costs its time */
+    opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
+    OPP_ASSERT(count <= (int)room);
     return count;
 }
 
@@ -134,7 +139,9 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
         return ring->config.busy_poll_ns > 0 ? wait_busy_polling(ring, completions, room, until_ns)
                                           : wait_asleep(ring, completions, room, until_ns);
     }
+    OPP_ASSERT(taken <= room);
     int count = ring->backend->wait(ring, completions + taken, room - taken, false, 0);
+    OPP_ASSERT(count <= (int)(room - taken));
     return count < 0 ? count : (int)taken + count;
 }
 
@@ -150,6 +157,7 @@ void ring_wake(opp_ring *ring) {
 }
 
 void opp_ring_post(opp_ring *ring, opp_link *link) {
+    OPP_ASSERT(link != NULL);
     opp_link *top = opp_load(&ring->posted, relaxed);
     do {
         link->next = top;

@@ -2,6 +2,7 @@
 #ifndef RING_H
 #define RING_H
 
+#include "opp_assert.h"
 #include "opp_ring.h"
 #include "opp_sync.h"
 

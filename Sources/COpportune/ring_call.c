@@ -61,6 +61,7 @@ static ssize_t call(const opp_ring_op *op) {
 }
 
 int32_t ring_call(const opp_ring_op *op) {
+    OPP_ASSERT(op->code < OPP_RING_CODES);
     ssize_t result = call(op);
     return result < 0 ? -errno : (int32_t)result;
 }

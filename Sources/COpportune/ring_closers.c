@@ -36,6 +36,7 @@ struct ring_closers {
 };
 
 static void push_done(ring_closers *all, closer *closer) {
+    OPP_ASSERT(closer->all == all);
     struct closer *top = opp_load(&all->done, relaxed);
     do {
         closer->next = top;
@@ -53,6 +54,7 @@ static void run(void *context) {
         while ((state = opp_load(&closer->state, acquire)) == IDLE)
             (void)opp_futex_wait(&closer->state, IDLE);
         if (state == LEAVE) break;
+        OPP_ASSERT(state == ASKED);
         closer->result = ring_call(&closer->op);
         opp_store(&closer->state, IDLE, relaxed); /* no other thread reads it before it is in `done` */
         push_done(closer->all, closer);
@@ -71,6 +73,8 @@ ring_closers *ring_closers_create(opp_ring *ring, uint32_t count) {
 }
 
 void ring_closers_start(ring_closers *all) {
+    OPP_ASSERT(all->idle == NULL);
+    OPP_ASSERT(all->count <= RING_CLOSERS_MAX);
     for (uint32_t i = 0; i < all->count; i++) {
         closer *closer = &all->closers[i];
         *closer = (struct closer){.all = all};
@@ -99,6 +103,7 @@ void ring_closers_destroy(ring_closers *all) {
 bool ring_closers_ask(ring_closers *all, const opp_ring_op *op) {
     closer *closer = all->idle;
     if (closer == NULL) return false;
+    OPP_ASSERT(closer->all == all);
     all->idle = closer->next;
     closer->op = *op;
     opp_store(&closer->state, ASKED, release); /* [ask] */
@@ -120,10 +125,12 @@ uint32_t ring_closers_take(ring_closers *all, opp_ring_completion *completions, 
     uint32_t taken = 0;
     while (taken < room && all->ended != NULL) {
         closer *closer = all->ended;
+        OPP_ASSERT(closer->all == all);
         all->ended = closer->next;
         completions[taken++] = (opp_ring_completion){.tag = closer->op.tag, .result = closer->result};
         closer->next = all->idle;
         all->idle = closer;
     }
+    OPP_ASSERT(taken <= room);
     return taken;
 }

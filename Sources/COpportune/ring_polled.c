@@ -51,6 +51,7 @@ static int32_t connect_now(const opp_ring_op *op, ring_attempt *attempt) {
         (void)fcntl(op->fd, F_SETFL, attempt->old_flags | O_NONBLOCK);
         attempt->calls_again = true;
     }
+    OPP_ASSERT(attempt->old_flags >= 0);
     if (attempt->calls_again) {
         int32_t result = ring_call(op);
         /* A Unix socket whose peer's backlog is full: poll(2) does not report that, so the call is repeated
@@ -93,6 +94,7 @@ static int32_t write_now(const opp_ring_op *op) {
 }
 
 int32_t ring_try_polled(const opp_ring_op *op, ring_attempt *attempt) {
+    OPP_ASSERT(op->code < OPP_RING_CODES);
     switch ((opp_ring_code)op->code) {
     case OPP_RING_POLL: return poll_now(op->fd, (short)op->flags);
     case OPP_RING_CONNECT: return connect_now(op, attempt);

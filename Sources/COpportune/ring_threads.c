@@ -67,6 +67,7 @@ static void set_priority(uint8_t priority) {
 }
 
 static void push_done(threads *state, uint32_t index) {
+    OPP_ASSERT(index < state->slot_count);
     uint32_t top = opp_load(&state->done, relaxed);
     do {
         state->slots[index].next = top;
@@ -85,6 +86,8 @@ static void run(void *context) {
         if (state->first == NONE) break;
         uint32_t index = state->first;
         slot *slot = &state->slots[index];
+        OPP_ASSERT(index < state->slot_count);
+        OPP_ASSERT(slot->state == QUEUED);
         state->first = slot->next;
         slot->state = RUNNING;
         pthread_mutex_unlock(&state->lock);
@@ -93,6 +96,8 @@ static void run(void *context) {
         push_done(state, index);
         pthread_mutex_lock(&state->lock);
     }
+    OPP_ASSERT(state->closing);
+    OPP_ASSERT(state->alive > 0);
     state->alive--;
     pthread_cond_broadcast(&state->work);
     pthread_mutex_unlock(&state->lock);
@@ -102,6 +107,7 @@ static void run(void *context) {
 
 static void finish(threads *state, uint32_t index, int32_t result) {
     slot *slot = &state->slots[index];
+    OPP_ASSERT(slot->state != DONE);
     slot->state = DONE;
     slot->result = result;
     slot->next = NONE;
@@ -136,6 +142,7 @@ static uint32_t take_ready(threads *state, opp_ring_completion *completions, uin
     while (taken < room && state->ready_first != NONE) {
         uint32_t index = state->ready_first;
         slot *slot = &state->slots[index];
+        OPP_ASSERT(slot->state == DONE);
         state->ready_first = slot->next;
         completions[taken++] = (opp_ring_completion){.tag = slot->op.tag, .result = slot->result};
         slot->state = FREE;
@@ -156,6 +163,7 @@ static void finish_waiting(threads *state, uint32_t index, int32_t result) {
 /* Tries it without waiting. Returns whether it ended. */
 static bool try_waiting(threads *state, uint32_t index) {
     slot *slot = &state->slots[index];
+    OPP_ASSERT(slot->state == WAITING);
     int32_t result = ring_try_polled(&slot->op, &slot->attempt);
     if (result == -EAGAIN) return false;
     finish_waiting(state, index, result);
@@ -166,6 +174,7 @@ static bool try_waiting(threads *state, uint32_t index) {
 
 static uint32_t cancel_waiting(threads *state, const opp_ring_op *wanted) {
     uint32_t count = 0, kept = 0;
+    OPP_ASSERT(state->waiting_count <= state->slot_count);
     for (uint32_t i = 0; i < state->waiting_count; i++) {
         const opp_ring_op *op = &state->slots[state->waiting[i]].op;
         bool matches = wanted->code == OPP_RING_CANCEL ? op->tag == wanted->second : op->fd == wanted->fd;
@@ -187,8 +196,9 @@ static int32_t cancel(threads *state, const opp_ring_op *wanted) {
     for (uint32_t *link = &state->first, previous = NONE; *link != NONE;) {
         uint32_t index = *link;
         slot *slot = &state->slots[index];
-        bool matches = wanted->code == OPP_RING_CANCEL ? slot->op.tag == wanted->second : slot->op.fd ==
-            wanted->fd;
+        bool matches = wanted->code == OPP_RING_CANCEL ? slot->op.tag == wanted->second
+                                                       : slot->op.fd == wanted->fd;
+        OPP_ASSERT(slot->state == QUEUED);
         if (matches) {
             *link = slot->next;
             if (state->last == index) state->last = previous;
@@ -225,7 +235,9 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     threads *state = ring->state;
     uint32_t index = state->free;
     if (index == NONE) return -EBUSY;
+    OPP_ASSERT(index < state->slot_count);
     slot *slot = &state->slots[index];
+    OPP_ASSERT(slot->state == FREE);
     state->free = slot->next;
     slot->op = *op;
     slot->attempt = (ring_attempt){.old_flags = -1};
@@ -275,6 +287,7 @@ static void refuse_newest(threads *state) {
 /* Waits in ppoll(2); tries the requests that became ready. False if the time is over. */
 static bool poll_all(threads *state, uint64_t until_ns) {
     uint64_t now = opp_sync_now(), end_ns = until_ns;
+    OPP_ASSERT(state->waiting_count <= state->slot_count); /* `polls` has one more */
     state->polls[0] = (struct pollfd){.fd = state->ring->event, .events = POLLIN};
     for (uint32_t i = 0; i < state->waiting_count; i++) {
         const slot *slot = &state->slots[state->waiting[i]];
@@ -379,6 +392,8 @@ static const ring_backend backend = {threads_start, threads_destroy, threads_pre
 int ring_threads_create(opp_ring *ring) {
     uint32_t count = 4 * ring->config.entries;
     if (count < SLOTS_MIN) count = SLOTS_MIN;
+    OPP_ASSERT(count > SLOTS_KEPT);
+    OPP_ASSERT(count < NONE);
     threads *state = aligned_alloc(64, (sizeof(threads) + 63) / 64 * 64);
     if (state == NULL) return -ENOMEM;
     memset(state, 0, sizeof(*state));

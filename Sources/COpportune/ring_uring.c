@@ -62,13 +62,15 @@ typedef struct uring {
 
 static int setup(uring *state, const opp_ring_config *config, unsigned flags) {
     struct io_uring_params params;
+    OPP_ASSERT(config->entries > 0);
     memset(&params, 0, sizeof(params));
     params.flags = flags | IORING_SETUP_CQSIZE;
     params.cq_entries = config->completions != 0 ? config->completions : 4 * config->entries;
     if (params.cq_entries < config->entries) params.cq_entries = config->entries;
     int error = io_uring_queue_init_params(config->entries, &state->ring, &params);
     if (error != 0) return error;
-    unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL | IORING_FEAT_SUBMIT_STABLE;
+    unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL |
+                      IORING_FEAT_SUBMIT_STABLE;
     if ((params.features & needed) == needed) return 0;
     io_uring_queue_exit(&state->ring); /* older than 5.11 */
     return -ENOSYS;
@@ -91,6 +93,7 @@ static void probe(opp_ring *ring, uring *state) {
 
 static int uring_start(opp_ring *ring) {
     uring *state = ring->state;
+    OPP_ASSERT(!state->started);
     if (ring->can.single_issuer) {
         /* Not in Debian's liburing.so: io_uring_enable_rings(). */
         int error = io_uring_register(state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
@@ -123,6 +126,7 @@ static uint16_t priority_value(uint8_t priority) {
 /* Like io_uring_get_sqe(), but reads the room anew; the kernel moves `khead` only while this thread is in the
  * kernel. */
 static struct io_uring_sqe *next_entry(struct io_uring_sq *queue, unsigned kept) {
+    OPP_ASSERT(queue->sqe_tail - *queue->khead <= queue->ring_entries);
     if (queue->sqe_tail - *queue->khead + kept >= queue->ring_entries) return NULL;
     return &queue->sqes[queue->sqe_tail++ & queue->ring_mask];
 }
@@ -185,6 +189,8 @@ static bool goes_to_thread(const opp_ring_op *op) {
 
 static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     uring *state = ring->state;
+    OPP_ASSERT(op->code < OPP_RING_CODES);
+    OPP_ASSERT(op->tag < OPP_RING_TAGS);
     if (op->code == OPP_RING_CLOSE && ring_closers_ask(state->closers, op)) return 0;
     /* One entry is reserved for the read of the eventfd. */
     struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 1);
@@ -226,6 +232,7 @@ static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t ro
     struct io_uring_cqe *cqe;
     io_uring_for_each_cqe(&state->ring, head, cqe) {
         if (cqe->user_data == RING_TAG_WAKE) {
+            OPP_ASSERT(state->wake_armed);
             state->wake_armed = false;
             *woken = true;
         } else if (taken == room) {
@@ -240,6 +247,7 @@ static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t ro
         seen++;
     }
     io_uring_cq_advance(&state->ring, seen);
+    OPP_ASSERT(taken <= room);
     return taken;
 }
 
@@ -293,6 +301,7 @@ static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t
                       uint64_t until_ns) {
     uring *state = ring->state;
     uint32_t closed = ring_closers_take(state->closers, completions, room);
+    OPP_ASSERT(closed <= room);
     int count = wait_for_kernel(ring, completions + closed, room - closed, sleep && closed == 0, until_ns);
     if (closed > 0) return (int)closed + (count > 0 ? count : 0); /* an error is reported again later */
     /* A close may have been the reason for the wake-up. */

@@ -59,6 +59,7 @@ static opp_segment *segments_grow(opp_segments *segments) {
         opp_unmap(memory, bytes);
         return NULL;
     }
+    OPP_ASSERT(number < OPP_SLABS);
     opp_segment *slab = memory;
     for (uint32_t i = 0; i < OPP_SLAB_SEGMENTS; i++) slab[i].index = number * OPP_SLAB_SEGMENTS + i;
     opp_store(&segments->slab[number], slab, relaxed); /* relaxed: see segments_segment() */

@@ -43,6 +43,7 @@ uint32_t opp_stats_bucket(uint64_t ns) {
     uint64_t value = ns >> OPP_BUCKET_UNIT;
     /* This many bits after the leading one select a bucket of the octave. */
     uint32_t shift = 63u - OPP_BUCKET_BITS - (uint32_t)__builtin_clzll(value | 1u << OPP_BUCKET_BITS);
+    OPP_ASSERT(shift < 64);
     uint64_t bucket = ((uint64_t)shift << OPP_BUCKET_BITS) + (value >> shift);
     return bucket < OPP_BUCKETS ? (uint32_t)bucket : OPP_BUCKETS - 1;
 }

@@ -1,4 +1,5 @@
 #include "system_file.h"
+#include "opp_assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +38,7 @@ static int open_below(const char *root, const char *path) {
 }
 
 ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
+    OPP_ASSERT(size > 0);
     int fd = open_below(root, path);
     ssize_t count = fd < 0 ? fd : opp_file_pread(fd, buffer, size - 1, 0);
     opp_file_close(fd);
@@ -65,6 +67,7 @@ int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, 
     while (goes_on && (count = opp_file_pread(fd, buffer + held, sizeof buffer - 1 - held, offset)) > 0) {
         offset += count;
         held += (size_t)count;
+        OPP_ASSERT(held < sizeof buffer);
         char *start = buffer, *newline;
         while (goes_on && (newline = memchr(start, '\n', held - (size_t)(start - buffer))) != NULL) {
             *newline = '\0';
@@ -72,6 +75,7 @@ int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, 
             is_tail = false;
             start = newline + 1;
         }
+        OPP_ASSERT((size_t)(start - buffer) <= held);
         held -= (size_t)(start - buffer);
         memmove(buffer, start, held);
         if (held == sizeof buffer - 1) {

@@ -43,6 +43,7 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, uint64
 
 /* Takes from the queue of a rank, or clears the ready bit. */
 static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
+    OPP_ASSERT(rank < OPP_RANKS);
     if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
     /* relaxed: the thread that set the ready bit had seen the queue */
     opp_queue *queue = opp_load(&place->queue[rank], relaxed);
@@ -191,6 +192,7 @@ static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t l
 
 /* The level to serve first out of some. */
 static unsigned levels_highest(uint64_t levels) {
+    OPP_ASSERT(levels != 0);
     return 63u - (unsigned)__builtin_clzll(levels);
 }
 
@@ -234,6 +236,7 @@ static bool app_has_queued(const opp_app *app, unsigned number) {
 bool opp_has_ready(opp_core *core, uint64_t levels) {
     for (uint64_t ready = opp_ready_levels(core, levels); ready != 0; ready &= ready - 1) {
         unsigned number = (unsigned)__builtin_ctzll(ready);
+        OPP_ASSERT(levels & 1ull << number);
         for (int64_t found = level_next_app(core, number, 0); found >= 0;
              found = level_next_app(core, number, (uint32_t)found + 1)) {
             opp_app *app = opp_load(&core->apps[found], relaxed); /* relaxed: as in level_take() */

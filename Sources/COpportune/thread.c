@@ -1,3 +1,4 @@
+#include "opp_assert.h"
 #include "opp_system.h"
 #include "opp_sync.h"
 
@@ -30,6 +31,7 @@ int32_t opp_thread_id(void) {
     if (known_id != 0) return known_id;
     pthread_once(&identity_once, identity_set_up);
     int32_t id = (int32_t)syscall(SYS_gettid);
+    OPP_ASSERT(id > 0);
     if (is_forgotten_by_fork) known_id = id;
     return id;
 }
@@ -194,6 +196,7 @@ static int start_detached(start *argument, size_t stack_bytes) {
 }
 
 int opp_thread_start(const char *name, size_t stack_bytes, void (*body)(void *), void *context) {
+    OPP_ASSERT(body != NULL);
     start *argument = calloc(1, sizeof *argument);
     if (argument == NULL) return -ENOMEM;
     argument->body = body;

@@ -43,6 +43,7 @@ static void thread_ends(void *unused) {
     (void)unused;
     ending = true;
     forget(true);
+    OPP_ASSERT(registrations == NULL);
 }
 
 static void set_up(void) {
@@ -84,6 +85,7 @@ opp_producer *opp_thread_producer(opp_core *core, uint8_t node, int *error) {
 opp_here opp_thread_here(opp_core *core, const opp_app *app) {
     opp_here here = {.worker = current_worker, .band = opp_app_state_read(app).band};
     here.producer = thread_producer(core, 0, &here.error);
+    OPP_ASSERT((here.producer != NULL) == (here.error == 0));
     here.number = opp_thread_number();
     here.is_sample = opp_stats_is_sample();
     return here;
@@ -98,6 +100,7 @@ unsigned opp_thread_registrations(void) {
 uint64_t opp_thread_number(void) {
     /* relaxed: only uniqueness matters */
     if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1;
+    OPP_ASSERT(number != 0);
     return number;
 }
 

@@ -1,5 +1,6 @@
 #include "topology.h"
 #include "cgroup.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 #include "system_file.h"
 
@@ -88,6 +89,7 @@ static int read_cpus(const char *root, const opp_topology_calls *calls, opp_topo
         keep_listed(mask, online);
     for (uint32_t cpu = 0; cpu < OPP_CPU_NUMBERS && topology->cpu_count < OPP_MAX_CPUS; cpu++)
         if ((mask[cpu / 64] >> (cpu % 64) & 1) != 0) topology->cpu[topology->cpu_count++] = (uint16_t)cpu;
+    OPP_ASSERT(topology->cpu_count <= OPP_MAX_CPUS);
     return topology->cpu_count == 0 ? -ENODATA : 0;
 }
 
@@ -96,6 +98,7 @@ static int read_cpus(const char *root, const opp_topology_calls *calls, opp_topo
 /* Puts `number` into the ascending list, unless it is there or the list is full. */
 static void node_insert(int number[OPP_MAX_NODES], uint32_t *count, int node) {
     uint32_t place = 0;
+    OPP_ASSERT(*count <= OPP_MAX_NODES);
     while (place < *count && number[place] < node) place++;
     if (*count == OPP_MAX_NODES || (place < *count && number[place] == node)) return;
     memmove(&number[place + 1], &number[place], (*count - place) * sizeof number[0]);
@@ -125,6 +128,7 @@ static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) 
         node_of[place] = node < 0 ? 0 : node;
         node_insert(number, &count, node_of[place]);
     }
+    OPP_ASSERT(count > 0);
     topology->node_count = count;
     for (uint32_t place = 0; place < topology->cpu_count; place++)
         topology->node_of[place] = node_index(number, count, node_of[place]);

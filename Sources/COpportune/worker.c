@@ -117,6 +117,7 @@ static uint64_t levels_in_turn(const opp_worker *worker, uint64_t levels) {
     uint32_t skipped = worker->picks / OPP_PICKS % (uint32_t)__builtin_popcountll(ready);
     while (skipped-- > 0) ready &= ready - 1;
     OPP_ASSERT(ready != 0);
+    OPP_ASSERT((ready & ~levels) == 0);
     return ready & -ready;
 }
 
@@ -239,6 +240,7 @@ opp_parked opp_worker_park(opp_worker *worker) {
         if (woken == OPP_WOKEN_NOTHING) opp_pool_watch(pool);
     }
     if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(pool, slot);
+    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
     worker->turn = (opp_turn){0};
     worker->has_served = false;
     switch (woken) {
@@ -277,6 +279,7 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
 
 bool opp_worker_job_ended(opp_worker *worker) {
     opp_slot slot = opp_worker_slot(worker);
+    OPP_ASSERT(worker->held >= OPP_SLOT_RUNNING); /* W2: its thread gave it that slot */
     OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
     if (slot == OPP_SLOT_RUNNING) opp_pool_set_stalled(worker->pool, false);
     if (slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK) worker_to_idle(worker);
@@ -306,6 +309,7 @@ opp_wake opp_worker_goes_on(opp_worker *worker) {
 /* From a token, or from the spare worker's place, to `slot`. */
 static bool worker_take_place(opp_worker *worker, opp_slot slot) {
     uint32_t word = opp_load(&worker->word, relaxed);
+    OPP_ASSERT(slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK); /* W2 */
     do {
         if (slot_of(word) != OPP_SLOT_RUNNING && slot_of(word) != OPP_SLOT_SPARE) return false;
         /* [slot] acquire: pairs with worker_to(). */

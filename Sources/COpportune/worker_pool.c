@@ -72,6 +72,7 @@ void opp_pool_set_levels(opp_pool *pool, uint64_t levels, uint64_t demoted, uint
 void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t alarm) {
     OPP_ASSERT(pool->core == NULL);
     OPP_ASSERT(pool->levels != 0);
+    OPP_ASSERT(alarms == NULL || alarm < OPP_ALARMS);
     pool->core = core;
     pool->alarms = alarms;
     pool->alarm = alarm;
@@ -90,6 +91,7 @@ void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t
 static int pool_choose(opp_pool *pool) {
     /* [asleep] seq_cst: see "No lost wake-up". */
     uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
+    OPP_ASSERT(words <= ASLEEP_WORDS);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
         while (bits != 0) {
@@ -129,6 +131,7 @@ bool opp_pool_enter(opp_pool *pool) {
 void opp_pool_leave(opp_pool *pool) {
     uint64_t before = opp_sub(&pool->count, 1, seq_cst); /* [count] before the look at the queues */
     OPP_ASSERT(count_used(before) > 0);                  /* L3 */
+    OPP_ASSERT(count_used(before) <= OPP_POOL_WORKERS);
     (void)before;
 }
 
@@ -259,6 +262,8 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
 /* L1: either this worker clears its bit, and no thread wakes it, or another thread has cleared it. */
 static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
+    OPP_ASSERT(slot < OPP_POOL_WORKERS);
+    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
     /* relaxed: if the bit was set, this worker had set it. */
     if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return pool_receive(pool, slot);
@@ -345,7 +350,9 @@ bool opp_pool_enter_demoted(opp_pool *pool, opp_demotion why) {
 }
 
 void opp_pool_count_demoted(opp_pool *pool) {
-    opp_add(&pool->demoted, 1, relaxed); /* relaxed: as above */
+    uint64_t before = opp_add(&pool->demoted, 1, relaxed); /* relaxed: as above */
+    OPP_ASSERT(places_used(before) < PLACES_MASK);
+    (void)before;
 }
 
 void opp_pool_leave_demoted(opp_pool *pool) {
@@ -379,8 +386,8 @@ bool opp_pool_add_room(opp_pool *pool) {
     do {
         uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
         if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
-        /* relaxed: the caller's look at the queues begins with a seq_cst load of this word, in
-         * opp_pool_takeable(). A worker that parks before that look sees the same, or is found parked. */
+        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a
+         * worker that parks before that look sees what it has seen, or is parked there for it to be found. */
     } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
     return true;
 }
@@ -394,7 +401,7 @@ void opp_pool_take_room(opp_pool *pool) {
 
 /* --- The spare worker --------------------------------------------------------------------------- */
 
-enum { SPARE_RESTS = 0, SPARE_WAKING = 1, SPARE_AWAKE = 2, SPARE_MASK = 3, SPARE_CALL = 4 };
+enum { SPARE_PARKED = 0, SPARE_WAKING = 1, SPARE_AWAKE = 2, SPARE_MASK = 3, SPARE_CALL = 4 };
 
 void opp_pool_set_stalled(opp_pool *pool, bool stalled) {
     /* relaxed: a hint for pushers; the monitor looks again while something waits. */
@@ -407,7 +414,7 @@ bool opp_pool_is_stalled(const opp_pool *pool) {
 
 uint32_t opp_pool_begin_call(opp_pool *pool) {
     uint32_t spare = opp_load(&pool->spare, relaxed);
-    if ((spare & SPARE_MASK) != SPARE_RESTS) return 0;
+    if ((spare & SPARE_MASK) != SPARE_PARKED) return 0;
     uint32_t waking = spare + SPARE_CALL + SPARE_WAKING;
     OPP_ASSERT((waking & SPARE_MASK) == SPARE_WAKING);
     /* [spare] acquire: pairs with opp_pool_spare_parks(): the last spare worker has finished. */
@@ -418,9 +425,9 @@ bool opp_pool_call_spare(opp_pool *pool) {
     uint32_t waking = opp_pool_begin_call(pool);
     if (waking == 0) return true;
     bool is_woken = opp_pool_wake_spare(pool);
-    /* relaxed: a hint. It fails if the spare worker is parked again already, or if the monitor has not waited
-     * for this thread. */
-    opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_RESTS),
+    /* relaxed: a hint. Not where it has parked again already, or the monitor has not waited for this
+     * thread. */
+    opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_PARKED),
             relaxed);
     return is_woken;
 }
@@ -428,8 +435,8 @@ bool opp_pool_call_spare(opp_pool *pool) {
 void opp_pool_look_at_spare(opp_pool *pool) {
     uint32_t spare = opp_load(&pool->spare, relaxed);
     if (spare == pool->spare_seen && (spare & SPARE_MASK) == SPARE_WAKING) {
-        uint32_t rests = spare & ~(uint32_t)SPARE_MASK;
-        opp_cas(&pool->spare, &spare, rests, relaxed); /* relaxed: as in opp_pool_call_spare() */
+        uint32_t parked = spare & ~(uint32_t)SPARE_MASK;
+        opp_cas(&pool->spare, &spare, parked, relaxed); /* relaxed: as in opp_pool_call_spare() */
     }
     pool->spare_seen = spare;
 }
@@ -497,6 +504,7 @@ void opp_alarms_notify(opp_alarms *alarms) {
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
     uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
     uint32_t fired = 0;
+    OPP_ASSERT(ready >> (OPP_ALARMS + 1) == 0);
     for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
         if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
         fired |= 1u << i;

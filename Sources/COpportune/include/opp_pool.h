@@ -170,7 +170,8 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
     OPP_WOKEN_TOKEN = 0,  /* it holds a token */
     OPP_WOKEN_SPARE = 1, /* it may run one job as the spare worker */
     OPP_WOKEN_CLOSED = 2,  /* the pool was closed */
-    OPP_WOKEN_NOTHING = 3, /* opp_pool_cancel_park() only: no token is free; the worker is still to park */
+    /* opp_pool_cancel_park() only: no token is free, it is still parked, and is to sleep */
+    OPP_WOKEN_NOTHING = 3,
 } opp_woken;
 
 /*
@@ -310,7 +311,7 @@ void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_
  * to. */
 void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns);
 
-/* Rings the notifier: makes the waiting thread return at once. Any thread; about 0.4 us. */
+/* Notifies: makes the waiting thread return at once. Any thread; about 0.4 us. */
 void opp_alarms_notify(opp_alarms *_Nonnull alarms);
 
 /*

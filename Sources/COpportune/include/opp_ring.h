@@ -29,9 +29,9 @@ typedef struct opp_ring opp_ring;
 /* The comment of each code says which fields of opp_ring_op it uses; all others are 0. */
 typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_NOP = 0,
-    OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_*; second: not 0 where its file is
-                             OPP_FILE_SERVED: on a thread,
-                                 where io_uring would wait at first. So are the next five. */
+    /* fd, address, length, offset (-1: the file's own), flags: RWF_*; second: not 0 where its file is
+     * OPP_FILE_SERVED: on a thread, where io_uring would wait at first. So are the next five. */
+    OPP_RING_READ,
     OPP_RING_WRITE,       /* the same */
     OPP_RING_READV,       /* fd, address: struct iovec[length], offset, flags: RWF_* */
     OPP_RING_WRITEV,      /* the same */
@@ -41,9 +41,9 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_FDATASYNC,   /* fd */
     OPP_RING_ALLOCATE,    /* fd, offset, second: length, length: mode */
     OPP_RING_TRUNCATE,    /* fd, offset: length; -EOPNOTSUPP before Linux 6.9 */
-    OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_*; second: not 0 where it waits
-                             for others, as of a FIFO,
-                                 or is OPP_FILE_ON_NO_DEVICE: on a thread from the start */
+    /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_*; second: not 0 where it waits for
+     * others, as of a FIFO, or is OPP_FILE_ON_NO_DEVICE: on a thread from the start */
+    OPP_RING_OPEN,
     OPP_RING_CLOSE,       /* fd */
     OPP_RING_STAT,        /* fd, address: path, length: STATX_*, second: struct statx *, flags: AT_* */
     OPP_RING_RENAME,      /* fd, address: path; index: folder, second: path; flags: RENAME_* */

@@ -218,8 +218,8 @@ void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 void opp_consumer_leave(opp_consumer *_Nonnull consumer);
 
 /*
- * Whether the app of the consumer's current job is suspended by now. A worker asks at the end of each job,
- * and parks at once if so, so that a waiting suspender learns of it.
+ * Whether the app that the consumer is inside of is suspended by now: a worker asks at the end of each job
+ * and leaves the app at once if it is, so that whoever waits for the suspension learns of it.
  */
 bool opp_consumer_should_leave(const opp_consumer *_Nonnull consumer);
 
