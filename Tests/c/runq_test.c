@@ -397,6 +397,32 @@ static void test_places(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* A level's ready bits are looked through as far as apps ever were, whichever of them has something. */
+static void test_many_apps(void) {
+    enum { MANY = 1000 };
+    opp_core *core = core_make();
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    opp_app *apps[MANY];
+    opp_taken taken;
+    CHECK(!opp_take(consumer, ALL, &taken)); /* without any */
+    for (int i = 0; i < MANY; i++) {
+        apps[i] = opp_app_create(core, FOREGROUND, false);
+        CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) == 45);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.app == apps[i]);
+        CHECK(!opp_take(consumer, ALL, &taken) && opp_ready_levels(core, ALL) == 0);
+    }
+    for (int i = MANY - 1; i >= 0; i--) CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) == 45);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(opp_has_ready(core, ALL) && opp_take(consumer, ALL, &taken));
+        uint64_t number = number_of(taken.job);
+        CHECK(taken.app == apps[number] && opp_app_queued(apps[number]) == 0);
+    }
+    CHECK(!opp_take(consumer, ALL, &taken) && opp_ready_levels(core, ALL) == 0);
+    opp_consumer_destroy(consumer);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* NUMA: near producers first, where the order allows. */
 static void test_near_first(void) {
     opp_core *core = core_make();
@@ -564,6 +590,7 @@ int main(void) {
     test_memory_of_places();
     test_a_word_that_comes_back();
     test_places();
+    test_many_apps();
     test_near_first();
     test_adoption();
     test_memory();

@@ -25,6 +25,32 @@ static void toggle(uint64_t n, uint64_t queued, bool suspends) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* n jobs, of so many apps: one of each is queued, then all are taken; or the last app's alone, one at a time,
+ * and a take that finds nothing comes after each. */
+static void of_apps(uint64_t n, uint32_t count, bool in_vain) {
+    static opp_app *apps[4096];
+    opp_core *core = CHECKED(setup_core());
+    opp_producer *producer = CHECKED(opp_producer_acquire(core, 0));
+    opp_consumer *consumer = CHECKED(opp_consumer_create(core, producer, NULL));
+    opp_taken taken;
+    for (uint32_t i = 0; i < count; i++) apps[i] = CHECKED(opp_app_create(core, SETUP_FOREGROUND, false));
+    uint32_t first = in_vain ? count - 1 : 0;
+    for (uint64_t done = 0; done < n;) {
+        uint32_t end = n - done < count - first ? first + (uint32_t)(n - done) : count;
+        for (uint32_t i = first; i < end; i++)
+            CHECK(opp_push(producer, apps[i], SETUP_RANK, (opp_job){core, 0}) >= 0);
+        for (uint32_t i = first; i < end; i++) CHECK(opp_take(consumer, ~UINT64_C(0), &taken));
+        if (in_vain) CHECK(!opp_take(consumer, ~UINT64_C(0), &taken));
+        done += end - first;
+    }
+    opp_consumer_destroy(consumer);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+static void apps_64(uint64_t n) { of_apps(n, 64, false); }
+static void vain_1(uint64_t n) { of_apps(n, 1, true); }
+static void vain_64(uint64_t n) { of_apps(n, 64, true); }
+static void vain_4096(uint64_t n) { of_apps(n, 4096, true); }
 static void push_take(uint64_t n) { cycle(&runq_contender, n, 1); }
 static void push_take_batch(uint64_t n) { cycle(&runq_contender, n, 1000); }
 static void strand(uint64_t n) { cycle(&queue_contender, n, 1); }
@@ -50,6 +76,10 @@ static const struct {
 } operations[] = {
     {"push-take", "run queue, one at a time", push_take},
     {"push-take-1000", "run queue, 1000 at a time", push_take_batch},
+    {"apps-64", "run queue, a job of each of 64 apps", apps_64},
+    {"vain-1", "push, take, and a take that finds nothing", vain_1},
+    {"vain-64", "the same, of one of 64 apps", vain_64},
+    {"vain-4096", "the same, of one of 4,096 apps", vain_4096},
     {"strand", "a strand's queue, push and take", strand},
     {"inbox", "inbox, push and fetch", inbox},
     {"mutex", "deque under a mutex", deque},
