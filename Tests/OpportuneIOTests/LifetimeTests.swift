@@ -203,6 +203,7 @@ import Testing
       await broker.shutdown()
       await broker.shutdown()
       #expect(await code { _ = try await io.open(path, .readOnly) } == .unavailable)
+      #expect(await code { _ = try broker.makeApp(named: "late") } == .unavailable)
       #expect(await code { _ = try await broker.statistics() } == .unavailable)
     }
   }
