@@ -72,6 +72,7 @@ static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint
                      opp_taken *taken) {
     /* relaxed: consumer_confirm() reads it again, and so does a thread that clears a ready bit. */
     OPP_ASSERT(number < OPP_LEVELS);
+    /* relaxed: consumer_confirm() looks again, and so does whoever lets a ready bit go. */
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
     uint64_t ranks = app_ranks_at(app, state, number);
