@@ -1,3 +1,4 @@
+#include "meter.h"
 #include "opp_assert.h"
 #include "opp_system.h"
 #include "opp_sync.h"

@@ -218,7 +218,7 @@ final class ThreadEnd: Sendable {
 
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), spareDelay: Duration = .microseconds(500),
-  background: BackgroundClass = .idle
+  background: BackgroundClass = .idle, overlap: OverlapClass = .nice19
 ) throws -> Scheduler {
   var configuration = SchedulerConfiguration()
   configuration.name = "test"

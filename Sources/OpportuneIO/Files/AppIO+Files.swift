@@ -176,10 +176,17 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Removes a file, or, with `folder`, an empty folder.
-  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil)
-    async throws(IOError)
-  {
+  /// Removes a file.
+  public func remove(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
+    try await remove(path, 0, limit)
+  }
+
+  /// Removes an empty folder.
+  public func removeFolder(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) {
+    try await remove(path, UInt32(AT_REMOVEDIR), limit)
+  }
+
+  private func remove(_ path: FilePath, _ flags: UInt32, _ limit: Duration?) async throws(IOError) {
     var call = call(.OPP_RING_UNLINK)
     call.op.fd = AT_FDCWD
     call.op.address = call.copy(path)
