@@ -4,7 +4,8 @@ import Testing
 @testable import OpportuneApps
 
 @Suite(.bounded) struct AppTimersTests {
-  private let (first, second) = (AppID(0), AppID(1))
+  private let first = AppID(0)
+  private let second = AppID(1)
 
   private func timers() -> AppTimers {
     var timers = AppTimers()
@@ -26,10 +27,14 @@ import Testing
     timers.arm(.grace, of: second, at: .seconds(2))
     timers.arm(.tasks, of: first, at: .seconds(2))
     timers.arm(.fetch, of: first, at: .seconds(1))
-    #expect(timers.next == .seconds(1))
-    #expect(popAll(&timers, until: .seconds(2), inclusive: false) == ["1.0 fetch app0"])
-    #expect(popAll(&timers, until: .seconds(2)) == ["2.0 grace app1", "2.0 tasks app0"])
-    #expect(timers.next == nil && timers.deadline(.grace, of: second) == nil)
+    let next = timers.next
+    #expect(next == .seconds(1))
+    let before = popAll(&timers, until: .seconds(2), inclusive: false)
+    #expect(before == ["1.0 fetch app0"])
+    let then = popAll(&timers, until: .seconds(2))
+    #expect(then == ["2.0 grace app1", "2.0 tasks app0"])
+    let last = timers.next
+    #expect(last == nil && timers.deadline(.grace, of: second) == nil)
   }
 
   @Test func whatWasArmedAnewOrNotAtAllComesOnce() {
@@ -39,13 +44,16 @@ import Testing
     timers.arm(.slice, of: first, at: .seconds(2))
     timers.disarm(.slice, of: first)
     #expect(timers.deadline(.grace, of: first) == .seconds(3) && timers.deadline(.slice, of: first) == nil)
-    #expect(timers.next == .seconds(3))
-    #expect(popAll(&timers, until: .seconds(9)) == ["3.0 grace app0"])
+    let next = timers.next
+    #expect(next == .seconds(3))
+    let popped = popAll(&timers, until: .seconds(9))
+    #expect(popped == ["3.0 grace app0"])
   }
 
   @Test func whatIsArmedAgainAndAgainIsKeptOnce() {
     var timers = timers()
     for count in 1...1000 { timers.arm(.idle, of: first, at: .seconds(Double(count))) }
-    #expect(popAll(&timers, until: .seconds(2000)) == ["1000.0 idle app0"])
+    let popped = popAll(&timers, until: .seconds(2000))
+    #expect(popped == ["1000.0 idle app0"])
   }
 }

@@ -21,9 +21,12 @@ import Testing
 
   @Test func whoThrowsLeavesItOpen() {
     struct Failure: Error {}
-    let lock = Lock()
-    #expect(throws: Failure.self) { try lock.withLock { () throws(Failure) -> Void in throw Failure() } }
-    #expect(lock.withLock { 7 } == 7)
+    let counter = Counter()
+    #expect(throws: Failure.self) {
+      try counter.lock.withLock { () throws(Failure) -> Void in throw Failure() }
+    }
+    counter.lock.withLock { counter.count = 7 }
+    #expect(counter.count == 7)
   }
 
   @Test func anErrnoHasItsText() { #expect(errorText(ENOENT) == "No such file or directory") }
