@@ -16,6 +16,8 @@ import Testing
     try refuses(
       BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
+    try refuses(BenchServeCommand.self, "--contender", text, ServeContender.all.map(\.name))
+    try refuses(BenchServeCommand.self, "--load", text, ["idle", "full"])
   }
 
   /// Wrong use, as an unknown name is, and found out before anything is measured.
@@ -23,6 +25,8 @@ import Testing
     try refuses(BenchLatencyCommand.self, "--tree", "/nonexistent", ["a folder that exists"])
     try refuses(BenchLatencyCommand.self, "--tree", "", ["a folder that exists"])
     try refuses(BenchLatencyCommand.self, "--tree", "/dev/null", ["a folder"])
+    try refuses(BenchServeCommand.self, "--tree", "/dev/null", ["a folder"])
+    try refuses(BenchServeCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
   }
 
   /// That is found out as the tree is read.

@@ -41,6 +41,11 @@ struct BenchServeCommand: AsyncParsableCommand {
   @Option(help: "Where the index is made, on the device that is meant, and removed.", completion: .directory)
   var folder = "/var/tmp"
 
+  @Option(
+    help: "SwiftNIO's search server, of `swift build -c release --product ServeRival` in bench/.",
+    completion: .file())
+  var nioRival: String?
+
   @OptionGroup var output: ReportOutput
 
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
@@ -91,7 +96,7 @@ struct BenchServeCommand: AsyncParsableCommand {
     do {
       return try ServeOptions(
         contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats, trees: tree,
-        folder: folder)
+        folder: folder, nioRival: nioRival)
     } catch {
       throw ValidationError(error.description)
     }

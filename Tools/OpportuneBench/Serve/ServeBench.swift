@@ -7,9 +7,10 @@ package struct ServeBench: Sendable {
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
   /// Starts a server: as a process, unless a test has it otherwise.
-  var launch: @Sendable (ServerSetup, _ limit: Int?) throws -> any RunningServer = {
-    try ServeProcess($0, limit: $1)
-  }
+  var launch: @Sendable (ServerSetup, _ limit: Int?) throws -> any RunningServer
+
+  /// What clients ask is as ``ServePlan`` has it, unless a test asks less.
+  var adjust: @Sendable (inout ServePlan) -> Void = { _ in }
 
   package init(
     options: ServeOptions, isInterrupted: @escaping @Sendable () -> Bool,
@@ -18,6 +19,7 @@ package struct ServeBench: Sendable {
     self.options = options
     self.isInterrupted = isInterrupted
     self.progress = progress
+    launch = { try ServeProcess($0, rival: options.nioRival, limit: $1) }
   }
 
   /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
@@ -40,10 +42,13 @@ package struct ServeBench: Sendable {
     progress(corpus.summary)
     let folder = try ScratchFolder(in: options.folder)
     progress("indexing it, and counting what the answers must be")
-    let data = try ServeData.prepare(corpus, in: folder.path)
-    let limit = memoryLimit()
     var report = ServeReport(
-      machine: machine, noise: NoiseReport(), tallies: [], notes: [corpus.summary, data.summary, limit.note])
+      machine: machine, noise: NoiseReport(), tallies: [], notes: [corpus.summary], wasInterrupted: true)
+    guard let data = try ServeData.prepare(corpus, in: folder.path, isInterrupted: isInterrupted) else {
+      return report
+    }
+    let limit = memoryLimit()
+    report.notes += [data.summary, limit.note]
     for note in report.notes.dropFirst() { progress(note) }
     progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
     let meter = NoiseMeter(iterationsPerMicrosecond: SpinWork.calibrate())
@@ -62,13 +67,14 @@ package struct ServeBench: Sendable {
           contender: contender, source: data.source, segments: try data.linkSegments(into: own.path),
           folder: own.path, socket: "\(own.path)/socket", cores: machine.cores,
           cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full)
-        let plan = ServePlan(
+        var plan = ServePlan(
           load: load, duration: Nanoseconds(options.seconds(load) * 1e9), seed: UInt64(round + 1) &* 1_000_003
         )
+        adjust(&plan)
         let window = ServeWindow(
           plan: plan, contender: contender, questions: data.questions, meter: meter,
           launch: { try launch($0, limit.mebibytes) }, isInterrupted: isInterrupted)
-        let outcome = try window.run(setup)
+        let outcome = try withExtendedLifetime((folder, own)) { try window.run(setup) }
         tallies[turn].count(outcome, cores: machine.cores, runStart: start)
         report.noise.count(outcome.slices, rule: NoiseRule(), cores: machine.cores)
       }

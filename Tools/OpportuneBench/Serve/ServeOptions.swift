@@ -10,6 +10,8 @@ package struct ServeOptions: Sendable {
   package let trees: [String]
   /// Where the index and the documents are made, and gone with the run.
   package let folder: String
+  /// SwiftNIO's server, a program of `bench/`.
+  package let nioRival: String?
 
   /// What a server may have of memory, and what of that is for blocks.
   static let memoryMebibytes = 192
@@ -19,7 +21,7 @@ package struct ServeOptions: Sendable {
 
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 10, repeats: Int = 2,
-    trees: [String] = [], folder: String = "/var/tmp"
+    trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
   ) throws(BenchError) {
     guard seconds.isFinite, (0.5...3600).contains(seconds) else {
       throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.5 to 3600")
@@ -34,7 +36,7 @@ package struct ServeOptions: Sendable {
           "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
           + "lasts at least \(Self.windowSecondsMin) s")
     }
-    self.contenders = try ServeContender.select(contenders)
+    self.contenders = try ServeContender.select(contenders, hasRival: nioRival != nil)
     var chosen: [ServePlan.Load] = []
     for name in loads {
       guard let load = ServePlan.Load(rawValue: name) else {
@@ -49,6 +51,7 @@ package struct ServeOptions: Sendable {
     self.repeats = repeats
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
     self.folder = folder
+    self.nioRival = nioRival
   }
 
   package static var loadNames: [String] { ServePlan.Load.allCases.map(\.rawValue) }

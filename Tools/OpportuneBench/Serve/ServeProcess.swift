@@ -11,32 +11,34 @@ protocol RunningServer: AnyObject {
   func stop()
 }
 
-/// The server as a process of its own, this program once more, so that contenders do not find each other's
-/// memory and threads, and a limit of memory is of the server alone. It ends with its input.
+/// The server as a process of its own, this program once more or a rival's, so that contenders do not find
+/// each other's memory and threads, and a limit of memory is of the server alone. It ends with its input.
 final class ServeProcess: RunningServer {
   let process: pid_t
   private let input: Int32
   private let group: MemoryGroup?
   private var status: Int32?
 
-  /// - Parameter limit: in MiB; nil where the machine allows no memory cgroup.
-  init(_ setup: ServerSetup, limit: Int?) throws {
+  /// - Parameters:
+  ///   - rival: the program of a contender that this one does not link.
+  ///   - limit: in MiB; nil where the machine allows no memory cgroup.
+  init(_ setup: ServerSetup, rival: String?, limit: Int?) throws {
     let text = String(decoding: try JSONEncoder().encode(setup), as: UTF8.self)
+    let group = try limit.map { _ in try MemoryGroup() }
+    self.group = group
     let (reader, writer) = try ChildProcess.pipe()
     defer { close(reader) }
     do {
-      if let limit {
-        let group = try MemoryGroup()
-        self.group = group
-        try group.limit(mebibytes: limit, swaps: false)
-      } else {
-        group = nil
-      }
-      process = try ChildProcess.start([Self.program, "bench", "serve", "--as-server", text]) { actions in
+      if let limit { try group?.limit(mebibytes: limit, swaps: false) }
+      let isRival = ServeContender.all.contains { $0.name == setup.contender && $0.make == nil }
+      let words = (isRival ? rival : nil).map { [$0] } ?? [Self.program, "bench", "serve", "--as-server"]
+      // Ctrl-C is of the terminal's session: the server goes on until it is ended.
+      process = try ChildProcess.start(words + [text], ownSession: true) { actions in
         posix_spawn_file_actions_adddup2(&actions, reader, STDIN_FILENO)
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
       }
     } catch {
+      group?.remove()
       close(writer)
       throw error
     }
@@ -83,15 +85,15 @@ package enum ServeChild {
   /// - Parameter text: a ``ServerSetup`` as JSON.
   package static func run(_ text: String) async throws {
     let setup = try JSONDecoder().decode(ServerSetup.self, from: Data(text.utf8))
-    guard let contender = ServeContender.all.first(where: { $0.name == setup.contender }) else {
-      throw BenchError.invalid("--as-server", setup.contender, expected: "a contender")
+    guard let server = ServeContender.all.first(where: { $0.name == setup.contender })?.make?() else {
+      throw BenchError.invalid("--as-server", setup.contender, expected: "a contender of this program")
     }
-    let server = contender.make()
     try await server.start(setup)
     await withCheckedContinuation { ended in
       let code = SystemThread.launch(named: "input") {
         var byte: UInt8 = 0
-        while read(STDIN_FILENO, &byte, 1) > 0 || errno == EINTR {}
+        var count = 1
+        while count > 0 || (count < 0 && errno == EINTR) { count = read(STDIN_FILENO, &byte, 1) }
         ended.resume()
       }
       if code != 0 { ended.resume() }

@@ -40,8 +40,8 @@ private final class BrokeredFile: DiskFile {
     self.disk = disk
   }
 
-  // Nothing of it is under way: who reads or writes holds it. The number must not come again before the broker
-  // knows.
+  // Nothing of it is under way: who reads or writes holds it. The number must not come again before the
+  // broker knows.
   deinit { disk.app.task { [descriptor, io = disk.background] in try await io.close(descriptor) } }
 
   var size: Int {

@@ -1,8 +1,8 @@
 import Dispatch
 import Glibc
 
-/// Queues of Dispatch: a serial one for each connection over the user-interactive global queue, indexers on the
-/// background one; plain `pread` and a cache of its own.
+/// Queues of Dispatch: a serial one for each connection over the user-interactive global queue, indexers on
+/// the background one; plain `pread` and a cache of its own.
 final class DispatchServer: SearchServer, @unchecked Sendable {
   private let sockets = OpenSockets()
   private let background = DispatchGroup()

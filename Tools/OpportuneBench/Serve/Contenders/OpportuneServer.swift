@@ -1,8 +1,8 @@
 import Opportune
 import SystemPackage
 
-/// Opportune as its README shows it: a foreground app with a task for each connection, a background app for the
-/// indexers, files and sockets through the I/O broker, the block cache in purgeable memory.
+/// Opportune as its README shows it: a foreground app with a task for each connection, a background app for
+/// the indexers, files and sockets through the I/O broker, the block cache in purgeable memory.
 final class OpportuneServer: SearchServer, @unchecked Sendable {
   /// What is turned off, so that everyone sees what it brings.
   enum Lack {
@@ -83,7 +83,8 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
   }
 }
 
-/// What the background does and others may wait for is a task of its app: who waits in the foreground raises it.
+/// What the background does and others may wait for is a task of its app: who waits in the foreground raises
+/// it.
 private struct AppRuntime: EngineRuntime {
   let background: App
 

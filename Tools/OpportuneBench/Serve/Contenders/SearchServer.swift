@@ -11,48 +11,60 @@ package struct ServeContender: Sendable {
   package let name: String
   /// One line for `--help` and the page.
   package let summary: String
-  let make: @Sendable () -> any SearchServer
+  /// Its server; nil where that is a program of its own, which links what this one does not.
+  let make: (@Sendable () -> any SearchServer)?
 
-  /// All of this build, in the order of the tables.
+  private init(_ name: String, _ summary: String, _ make: (@Sendable () -> any SearchServer)? = nil) {
+    self.name = name
+    self.summary = summary
+    self.make = make
+  }
+
+  /// All, in the order of the tables.
   package static let all: [ServeContender] = [
-    ServeContender(name: "opportune", summary: "apps of one scheduler, with the I/O and the memory broker") {
+    ServeContender("opportune", "apps of one scheduler, with the I/O and the memory broker") {
       OpportuneServer()
     },
-    ServeContender(name: "threads", summary: "a thread per connection over SCHED_IDLE indexers") {
+    ServeContender("threads", "a thread per connection over SCHED_IDLE indexers") {
       ThreadServer(isTuned: false)
     },
-    ServeContender(name: "dispatch", summary: "queues of Dispatch, user-interactive over background") {
-      DispatchServer()
+    ServeContender("dispatch", "queues of Dispatch, user-interactive over background") { DispatchServer() },
+    ServeContender("swift-default", "tasks of Swift's default executor, high over background priority") {
+      SwiftDefaultServer()
     },
     ServeContender(
-      name: "swift-default", summary: "tasks of Swift's default executor, high over background priority"
-    ) { SwiftDefaultServer() },
+      "nio", "SwiftNIO's event loops, and a thread pool each for queries and indexers (--nio-rival)"),
     ServeContender(
-      name: "hand-tuned",
-      summary:
-        "threads told what is heavy: a pool of nice 10 apart, indexers at SCHED_IDLE and idle I/O class"
+      "hand-tuned",
+      "threads told what is heavy: a pool of nice 10 apart, indexers at SCHED_IDLE and idle I/O class"
     ) { ThreadServer(isTuned: true) },
     ServeContender(
-      name: "opportune-no-memory-broker",
-      summary: "opportune with a cache of its own in place of purgeable memory"
+      "opportune-no-memory-broker", "opportune with a cache of its own in place of purgeable memory"
     ) { OpportuneServer(lacks: .memoryBroker) },
-    ServeContender(
-      name: "opportune-no-io-broker", summary: "opportune with plain pread in place of the I/O broker's files"
-    ) { OpportuneServer(lacks: .ioBroker) },
-    ServeContender(
-      name: "opportune-no-donation", summary: "opportune where who is waited for is not raised"
-    ) { OpportuneServer(lacks: .donation) },
+    ServeContender("opportune-no-io-broker", "opportune with plain pread in place of the I/O broker's files")
+    {
+      OpportuneServer(lacks: .ioBroker)
+    },
+    ServeContender("opportune-no-donation", "opportune where who is waited for is not raised") {
+      OpportuneServer(lacks: .donation)
+    },
   ]
 
-  /// The contenders of `names`, all where empty.
-  static func select(_ names: [String]) throws(BenchError) -> [ServeContender] {
+  /// The contenders of `names`; where empty, all that can run.
+  ///
+  /// - Parameter hasRival: whether there is the program of those that this one does not link.
+  static func select(_ names: [String], hasRival: Bool) throws(BenchError) -> [ServeContender] {
+    if names.isEmpty { return all.filter { $0.make != nil || hasRival } }
     var chosen: [ServeContender] = []
     for name in names {
       guard let kind = all.first(where: { $0.name == name }) else {
         throw .invalid("--contender", name, expected: "one of \(all.map(\.name).joined(separator: ", "))")
       }
+      guard kind.make != nil || hasRival else {
+        throw BenchError(.unavailable, "--contender '\(name)' needs its program, by --nio-rival")
+      }
       if !chosen.contains(where: { $0.name == name }) { chosen.append(kind) }
     }
-    return chosen.isEmpty ? all : chosen
+    return chosen
   }
 }

@@ -1,9 +1,9 @@
 import Dispatch
 import Glibc
 
-/// Tasks of Swift's default executor: one of high priority for each connection, of background priority for the
-/// indexers. Who waits for a task raises it, as the language has it. Plain `pread` and a cache of its own;
-/// readiness of sockets comes from Dispatch.
+/// Tasks of Swift's default executor: one of high priority for each connection, of background priority for
+/// the indexers. Who waits for a task raises it, as the language has it. Plain `pread` and a cache of its
+/// own; readiness of sockets comes from Dispatch.
 final class SwiftDefaultServer: SearchServer, @unchecked Sendable {
   private let sockets = OpenSockets()
   // Written by start() before any other thread sees the server.

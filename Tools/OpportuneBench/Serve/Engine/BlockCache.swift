@@ -78,18 +78,19 @@ final class BlockCache: Sendable {
       if run.first <= first, run.first + run.bytes.count / DiskBlock.size >= first + count { return run }
     }
     let number = nextFlight.add(1, ordering: .relaxed).newValue
+    // By whoever announced it: the read may be over before it is announced.
+    defer {
+      flights.withLock { flights in
+        for key in keys where flights[key]?.number == number { flights[key] = nil }
+      }
+    }
     return try await runtime.run(side) { flight in
       let announced = Announced(number: number, flight: flight)
       flights.withLock { flights in
         for key in keys where flights[key] == nil { flights[key] = announced }
       }
-    } _: { [self] in
-      defer {
-        flights.withLock { flights in
-          for key in keys where flights[key]?.number == number { flights[key] = nil }
-        }
-      }
-      return Run(first: first, bytes: try await segment.readBlocks(first, count: count, for: side))
+    } _: {
+      Run(first: first, bytes: try await segment.readBlocks(first, count: count, for: side))
     }
   }
 }

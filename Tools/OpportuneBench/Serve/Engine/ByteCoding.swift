@@ -74,5 +74,8 @@ func checksum(of bytes: UnsafeRawBufferPointer) -> UInt32 {
     state ^= state >> 32
     offset += 1
   }
-  return UInt32(truncatingIfNeeded: state ^ state >> 32)
+  // What the last bytes changed is in the highest bits alone by now.
+  state = (state ^ state >> 29) &* 0x9E37_79B9_7F4A_7C15
+  state = (state ^ state >> 32) &* 0xD6E8_FEB8_6659_FD93
+  return UInt32(truncatingIfNeeded: state >> 32)
 }

@@ -6,8 +6,8 @@ struct SourceDocument: Sendable {
   let text: ArraySlice<UInt8>
 }
 
-/// The tree to index as one file, so that each chunk of it is read as cold as the last: documents in chunks of
-/// whole blocks, which are read without the page cache.
+/// The tree to index as one file, so that each chunk of it is read as cold as the last: documents in chunks
+/// of whole blocks, which are read without the page cache.
 struct DocumentSource: Sendable {
   /// One of them makes a segment.
   struct Chunk: Sendable {
@@ -66,8 +66,8 @@ struct DocumentSource: Sendable {
 
   private static func tableBytes(_ chunks: Int) -> Int { DiskBlock.roundUp(12 + 12 * chunks) }
 
-  /// Writes the file, chunk by chunk: `chunk` returns the documents of one, of which each text ends with a line
-  /// feed. The page cache keeps none of it.
+  /// Writes the file, chunk by chunk: `chunk` returns the documents of one, of which each text ends with a
+  /// line feed. The page cache keeps none of it.
   static func write(
     to path: String, chunks count: Int, _ chunk: (Int) throws -> [SourceDocument]
   ) throws {

@@ -9,7 +9,7 @@ struct Flight<Value: Sendable>: Sendable {
 protocol EngineRuntime: Sendable {
   /// Runs `body` as work of `side`.
   ///
-  /// - Parameter announce: is handed, before `body` begins, what others may wait for it by.
+  /// - Parameter announce: is handed what others may wait for it by, before this returns: `body` may be over.
   func run<Value: Sendable>(
     _ side: Side, announce: (Flight<Value>) -> Void, _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value

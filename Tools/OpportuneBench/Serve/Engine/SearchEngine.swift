@@ -201,8 +201,8 @@ final class SearchEngine: Sendable {
   }
 
   /// Indexes all chunks once and merges what is to be merged, for an index to begin with.
-  func buildAll() async throws {
-    while true {
+  func buildAll(while goesOn: @Sendable () -> Bool = { true }) async throws {
+    while goesOn() {
       switch catalogue.take() {
       case .build(let chunk): try await build(chunk)
       case .merge(let segments, let level): try await merge(segments, level: level)

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A segment on disk, open for reading. Removed from the file system by whoever replaced it; its bytes go with
-/// the last query that reads them.
+/// A segment on disk, open for reading. Removed from the file system by whoever replaced it; its bytes go
+/// with the last query that reads them.
 final class SegmentFile: Sendable {
   /// In this process; no two segments have the same.
   let number: UInt64

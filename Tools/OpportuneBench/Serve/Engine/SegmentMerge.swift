@@ -84,7 +84,8 @@ enum SegmentMerge {
       return false
     }
 
-    /// Appends the term's positions: the first is told from the last of `before`, all others are as they were.
+    /// Appends the term's positions: the first is told from the last of `before`, all others are as they
+    /// were.
     mutating func copyPostings(into writer: inout SegmentWriter, after before: TermEntry) async throws {
       var left = entry.bytes
       _ = try await postings.fill(min(left, 10))

@@ -1,5 +1,5 @@
-/// Runs a task on the thread that calls, which blocks while the task waits: so that plain threads run the same
-/// code as tasks do. A task that waits for nothing runs to its end without coming here again.
+/// Runs a task on the thread that calls, which blocks while the task waits: so that plain threads run the
+/// same code as tasks do. A task that waits for nothing runs to its end without coming here again.
 final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
   private let monitor = Monitor()
   // Both protected by `monitor`.

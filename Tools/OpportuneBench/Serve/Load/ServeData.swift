@@ -13,21 +13,25 @@ struct ServeData: Sendable {
   let indexBytes: Int
   let chunks: Int
 
-  /// Reads the tree, writes it as one file and builds the index.
-  static func prepare(_ corpus: Corpus, in folder: String) throws -> ServeData {
+  /// Reads the tree, writes it as one file, and builds the index while it counts what answers must be.
+  ///
+  /// - Returns: nil where it was interrupted.
+  static func prepare(
+    _ corpus: Corpus, in folder: String, isInterrupted: @escaping @Sendable () -> Bool
+  ) throws -> ServeData? {
     var nextDocument: UInt32 = 0
     let chunks = corpus.chunks.map { pieces in
       pieces.compactMap { piece -> SourceDocument? in
-        guard let read = corpus.read(piece), !read.own.isEmpty else { return nil }
+        guard !isInterrupted(), let read = corpus.read(piece), !read.own.isEmpty else { return nil }
         var text = Array(read.text[read.own])
         if text.last != UInt8(ascii: "\n") { text.append(UInt8(ascii: "\n")) }
         nextDocument += 1
         return SourceDocument(id: nextDocument - 1, text: text[...])
       }
     }
+    if isInterrupted() { return nil }
     let source = "\(folder)/documents"
     try DocumentSource.write(to: source, chunks: chunks.count) { chunks[$0] }
-    let questions = try ServeReferee(chunks).questions()
     let built = Outcome()
     let thread = try SystemThread(named: "index") {
       ThreadExecutor.run {
@@ -35,17 +39,19 @@ struct ServeData: Sendable {
           let engine = try await SearchEngine(
             source: source, folder: folder, segments: [], disk: PlainDisk(), runtime: PlainRuntime(),
             cache: LRUBlockMemory(bytes: 1 << 20))
-          try await engine.buildAll()
+          try await engine.buildAll(while: { !isInterrupted() })
           built.value = .success(engine.segments)
         } catch {
           built.value = .failure(error)
         }
       }
     }
+    let questions = Result { try ServeReferee(chunks).questions(while: { !isInterrupted() }) }
     thread.join()
+    if isInterrupted() { return nil }
     let segments = try built.value.get()
     return ServeData(
-      source: source, segments: segments.map(\.path), questions: questions,
+      source: source, segments: segments.map(\.path), questions: try questions.get(),
       textBytes: segments.reduce(0) { $0 + $1.layout.textBytes },
       indexBytes: segments.reduce(0) { $0 + $1.layout.fileBytes }, chunks: chunks.count)
   }

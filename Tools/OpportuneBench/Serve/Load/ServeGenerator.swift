@@ -24,6 +24,9 @@ final class ServeGenerator {
   /// The first answer that was wrong.
   private(set) var fault: String?
 
+  /// How many of each kind were asked.
+  private var asked: [ServeRequest.Kind: Int] = [:]
+
   private struct Connection {
     let socket: Int32
     var reader = MessageReader()
@@ -88,8 +91,9 @@ final class ServeGenerator {
   private func send(_ kind: ServeRequest.Kind, on connection: Int, intended: Nanoseconds) {
     let of = questions(of: kind)
     guard !of.isEmpty else { return }
-    // Typists do not ask the same at the same time; every contender is asked the same.
-    let question = (samples.count &* 7919 &+ Int(plan.seed % 1009)) % of.count
+    // All questions of a kind come in turn, in an order that is the same for every contender.
+    let question = (asked[kind, default: 0] &* 7919 &+ Int(plan.seed % 1009)) % of.count
+    asked[kind, default: 0] += 1
     let request = ServeRequest(id: UInt64(samples.count), kind: kind, text: of[question].text)
     samples.append(
       ServeSample(kind: kind, question: question, intended: intended, sent: SystemClock.now()))

@@ -18,7 +18,7 @@ struct ServePlan: Sendable {
   var heavyEvery = 1_000_000.0
   var freshEvery = 500_000.0
   /// Heavy requests on an idle machine, one after the other behind the typists.
-  var heavyWhenIdle = 2
+  var heavyWhenIdle = 3
   var load: Load
   var duration: Nanoseconds
   /// The same for all contenders of a repeat.

@@ -36,9 +36,9 @@ struct ServeQuestions: Sendable {
   var heavy: [ServeQuestion] = []
   var fresh: [ServeQuestion] = []
 
-  /// Of the kind of an identifier, of a message and of a macro.
+  /// Dates, and phrases of messages and of prose: 0.4 to 0.9 s of CPU each over the ordinary tree.
   static let patterns = [
-    "[a-z]+_[a-z]+_(t|s|p)[^a-z_]", "(error|warning|fail(ed|ure)?)[^.;]*(file|memory|value)",
-    "^#[ \t]*define[ \t]+[A-Z0-9_]+[ \t]+[0-9x]+",
+    "[A-Z][a-z]+ [0-9]+, [0-9]{4}", "(error|warning|failed).*(file|memory|value)",
+    "[a-z]*(ing|ed) the [a-z]+(s|es)[.,;]",
   ]
 }

@@ -17,7 +17,8 @@ struct ServeReferee {
 
   init(_ chunks: [[SourceDocument]]) { self.chunks = chunks }
 
-  func questions(seed: UInt64 = 11) throws -> ServeQuestions {
+  /// - Parameter goesOn: asked between two passes over the documents; where not, there are fewer questions.
+  func questions(seed: UInt64 = 11, while goesOn: () -> Bool = { true }) throws -> ServeQuestions {
     var words: [UInt64: Word] = [:]
     var total = 0
     for document in chunks.joined() {
@@ -47,13 +48,15 @@ struct ServeReferee {
         ServeQuestion(
           kind: .short, text: Self.text(word.bytes), matches: UInt64(word.count), documents: word.documents))
     }
+    guard goesOn() else { return questions }
     let common = Set(known.filter { $0.count >= max(1, total / 500) }.map(\.bytes))
     questions.phrase = phrases(of: common, using: &random)
+    guard goesOn() else { return questions }
     let frequent = known.sorted { $0.count > $1.count }.prefix(Self.freshWords)
     questions.fresh = frequent.map { word in
       ServeQuestion(kind: .fresh, text: Self.text(word.bytes), matchesOfChunk: matchesOfChunk(word.bytes))
     }
-    for pattern in ServeQuestions.patterns { questions.heavy.append(try heavy(pattern)) }
+    for pattern in ServeQuestions.patterns where goesOn() { questions.heavy.append(try heavy(pattern)) }
     return questions
   }
 

@@ -1,0 +1,170 @@
+import Foundation
+import OpportuneBase
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import OpportuneBench
+
+@Suite(.bounded) struct ServePlanTests {
+  /// The intended times and kinds of all clients, in order.
+  private func requests(_ plan: ServePlan) -> [(time: Nanoseconds, connection: Int, kind: ServeRequest.Kind)]
+  {
+    var streams = plan.streams()
+    var requests: [(time: Nanoseconds, connection: Int, kind: ServeRequest.Kind)] = []
+    while let next = ServeGenerator.earliest(streams) {
+      let stream = streams[next]
+      requests.append((stream.schedule.next, stream.connection, stream.kind(stream.arrivals)))
+      streams[next].schedule.advance()
+      streams[next].arrivals += 1
+    }
+    return requests
+  }
+
+  // R-CARD-06: the same open-loop load for every contender.
+  @Test func theSameSeedGivesTheSameRequests() {
+    let plan = ServePlan(load: .full, duration: 3_000_000_000, seed: 4)
+    let (one, two) = (requests(plan), requests(plan))
+    #expect(one.map(\.time) == two.map(\.time) && one.map(\.kind) == two.map(\.kind))
+    #expect(one.map(\.time) == one.map(\.time).sorted())
+  }
+
+  @Test func requestsComeAtTheirRates() {
+    let all = requests(ServePlan(load: .full, duration: 10_000_000_000, seed: 4))
+    func count(_ kind: ServeRequest.Kind) -> Int { all.count { $0.kind == kind } }
+    #expect(abs(count(.short) + count(.phrase) - 8000) < 160)
+    #expect(abs(count(.phrase) - 200) < 40)
+    #expect(count(.heavy) == 10)
+    #expect((17...23).contains(count(.fresh)))
+    #expect(all.allSatisfy { $0.time < 10_000_000_000 })
+    // One that takes long keeps nobody else waiting on its connection.
+    let heavy = all.filter { $0.kind == .heavy }
+    #expect(Set(heavy.map(\.connection)).count == 4 && heavy.allSatisfy { $0.connection >= 32 })
+    #expect(zip(heavy, heavy.dropFirst()).allSatisfy { $1.time - $0.time == 1_000_000_000 })
+  }
+
+  @Test func onAnIdleMachineThereAreTypistsAlone() {
+    let all = requests(ServePlan(load: .idle, duration: 1_000_000_000, seed: 4))
+    #expect(Set(all.map(\.kind)) == [.short, .phrase] && Set(all.map(\.connection)) == Set(0..<32))
+  }
+
+  @Test func aWrongAnswerIsFound() {
+    let word = ServeQuestion(kind: .short, text: "a", matches: 5, documents: 2)
+    var answer = ServeResponse(id: 1)
+    (answer.matches, answer.documents) = (5, 2)
+    #expect(word.fault(of: answer) == nil)
+    answer.documents = 3
+    #expect(word.fault(of: answer)?.contains("5 matches in 3 documents") == true)
+    answer.documents = 2
+    answer.status = .refused
+    #expect(word.fault(of: answer) != nil)
+    let fresh = ServeQuestion(kind: .fresh, text: "a", matchesOfChunk: [1, 4])
+    answer = ServeResponse(id: 1)
+    (answer.matches, answer.chunk) = (4, 1)
+    #expect(fresh.fault(of: answer) == nil)
+    answer.chunk = 2
+    #expect(fresh.fault(of: answer) != nil)
+  }
+
+  @Test func optionsOutOfRangeAreRefused() throws {
+    #expect(throws: BenchError.self) { try ServeOptions(seconds: 0.4) }
+    #expect(throws: BenchError.self) { try ServeOptions(repeats: 0) }
+    #expect(throws: BenchError.self) { try ServeOptions(seconds: 2, repeats: 5) }
+    #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nobody"]) }
+    #expect(throws: BenchError.self) { try ServeOptions(loads: [""]) }
+    #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nio"]) }
+    #expect(try ServeOptions(nioRival: "rival").contenders.map(\.name) == ServeContender.all.map(\.name))
+    let options = try ServeOptions(contenders: ["threads", "threads"], loads: ["full"], seconds: 4)
+    #expect(options.contenders.map(\.name) == ["threads"] && options.secondsOfWindows == 4)
+    #expect(try (100...130).contains(ServeOptions().secondsOfWindows))
+  }
+}
+
+@Suite(.bounded, .timeLimit(.minutes(2))) struct ServeServerTests {
+  /// Those that are in this program.
+  static let names = ServeContender.all.filter { $0.make != nil }.map(\.name)
+
+  // R-CARD-06: no contender loses a request or answers it wrongly.
+  @Test(arguments: names)
+  func everyContenderAnswersRightly(_ name: String) async throws {
+    let folder = try ServeTestFolder()
+    let tree = try folder.tree(files: 40, words: 300)
+    var bench = ServeBench(
+      options: try ServeOptions(
+        contenders: [name], seconds: 1, repeats: 1, trees: [tree], folder: folder.path),
+      isInterrupted: { false }, progress: { _ in })
+    bench.launch = { setup, _ in try ServerHere(setup) }
+    bench.adjust = { plan in
+      plan.clients = 4
+      plan.keystroke = (mean: 60_000, jitter: 30_000)
+      plan.shortBetweenPhrases = 5
+      plan.heavyEvery = 300_000
+      plan.freshEvery = 200_000
+    }
+    let report = try await bench.run()
+    let full = report.rows.filter { $0.tally.load == .full }
+    #expect(full.map(\.kind) == [.short, .phrase, .heavy, .fresh])
+    #expect(report.rows.filter { $0.tally.load == .idle }.map(\.kind) == [.short, .phrase, .heavy])
+    for row in report.rows {
+      #expect(row.account.samples > 0 && row.account.unfinished == 0, "\(row.tally.load) \(row.kind)")
+    }
+    let tally = try #require(full.first?.tally)
+    #expect(tally.count.refused == 0 && tally.count.failures == 0)
+    #expect(tally.count.documents > 0 && tally.count.checkedBytes > 0, "\(tally.count)")
+    let idle = try #require(report.rows.first?.tally)
+    #expect(idle.count.documents == 0 && idle.count.checkedBytes == 0)
+    // Nothing stays.
+    #expect(Set(try FileManager.default.contentsOfDirectory(atPath: folder.path)).isSubset(of: ["tree"]))
+  }
+
+  /// As by Ctrl-C, in the first contender's second window of two. Six lines are told before the first.
+  @Test func anInterruptedRunReportsWhatItHas() async throws {
+    let folder = try ServeTestFolder()
+    let options = try ServeOptions(
+      contenders: ["threads"], seconds: 2, repeats: 1, trees: [try folder.tree(files: 5, words: 100)],
+      folder: folder.path)
+    let told = Atomic<Int>(0)
+    for (limit, rows) in [(7, 3), (2, 0)] {
+      told.store(0, ordering: .relaxed)
+      var bench = ServeBench(
+        options: options, isInterrupted: { told.load(ordering: .relaxed) > limit },
+        progress: { _ in told.add(1, ordering: .relaxed) })
+      bench.launch = { setup, _ in try ServerHere(setup) }
+      let report = try await bench.run()
+      #expect(
+        report.wasInterrupted && report.rows.count >= rows && told.load(ordering: .relaxed) == limit + 1)
+      #expect(
+        ServeTable.render(report).contains("interrupted") && ServePage.render(report).contains("interrupted"))
+      #expect(try ServeJSON.encode(report).contains("\"interrupted\" : true"))
+    }
+  }
+
+  /// A connection that sends what is no request is closed, and others are served.
+  @Test(arguments: names)
+  func whatIsMalformedEndsItsConnectionAlone(_ name: String) async throws {
+    let folder = try ServeTestFolder()
+    try DocumentSource.write(to: "\(folder.path)/documents", chunks: 1) { _ in
+      randomDocuments(3, words: 30, seed: 1)
+    }
+    let setup = ServerSetup(
+      contender: name, source: "\(folder.path)/documents", segments: [], folder: folder.path,
+      socket: "\(folder.path)/socket", cores: 2, cacheBytes: 1 << 20, hasBackground: false)
+    let server = try #require(ServeContender.all.first { $0.name == name }?.make?())
+    try await server.start(setup)
+    let (bad, good) = (try UnixSocket.connect(to: setup.socket), try UnixSocket.connect(to: setup.socket))
+    let closed = await withCheckedContinuation { done in
+      Thread.detachNewThread {
+        UnixSocket.send([255, 255, 255, 255, 0], to: bad)
+        var reader = MessageReader()
+        done.resume(returning: UnixSocket.receive(from: bad, into: &reader) == nil)
+      }
+    }
+    #expect(closed)
+    let answered = await withCheckedContinuation { done in
+      Thread.detachNewThread { done.resume(returning: (try? ServeControl(good).statistics()) != nil) }
+    }
+    #expect(answered)
+    close(bad)
+    await server.stop()
+  }
+}

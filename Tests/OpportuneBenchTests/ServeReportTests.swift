@@ -1,0 +1,73 @@
+import Foundation
+import OpportuneBase
+import TestSupport
+import Testing
+
+@testable import OpportuneBench
+
+@Suite(.bounded) struct ServeReportTests {
+  /// Of two contenders: short queries that take a millisecond, and one heavy request that was lowered.
+  private func report() -> ServeReport {
+    let tallies = ["opportune", "threads"].map { name in
+      var tally = ServeTally(contender: name, load: .full)
+      var samples = (0..<200).map { number in
+        ServeSample(
+          kind: .short, question: 0, intended: UInt64(number) * 5_000_000 + 1,
+          sent: UInt64(number) * 5_000_000 + 2001, answered: UInt64(number) * 5_000_000 + 1_000_001)
+      }
+      samples.append(
+        ServeSample(
+          kind: .heavy, question: 0, intended: 1000, sent: 1000, answered: 500_001_000, loweredAfter: 10_000))
+      var count = EngineCount()
+      (count.time, count.documents, count.mergedBytes, count.merges) = (1_000_000_000, 500, 3_000_000, 2)
+      var (begin, end) = (UsageReading(), UsageReading())
+      (begin.time, end.time) = (0, 100_000_000)
+      tally.count(
+        ServeOutcome(
+          measured: 1..<1_000_000_000, end: 1_000_000_000, samples: samples,
+          slices: [Slice(begin: begin, end: end)], count: count, resident: 64_000_000, isRealTime: false),
+        cores: 2, runStart: 0)
+      return tally
+    }
+    return ServeReport(machine: .current(), noise: NoiseReport(), tallies: tallies, notes: ["a <note>"])
+  }
+
+  @Test func theJSONHasItsShape() throws {
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report()).utf8))
+    let document = try #require(json as? [String: Any])
+    #expect(document["interrupted"] as? Bool == false)
+    #expect((document["machine"] as? [String: Any])?["cores"] is Int)
+    #expect((document["noise"] as? [String: Any])?["valid"] as? Bool == true)
+    let results = try #require(document["results"] as? [[String: Any]])
+    #expect(results.count == 4)
+    let short = try #require(results.first)
+    #expect(short["contender"] as? String == "opportune" && short["load"] as? String == "full")
+    #expect(short["request"] as? String == "short" && short["requests"] as? Int == 200)
+    let latency = try #require(short["latency_us"] as? [String: Double])
+    #expect(Set(latency.keys) == ["p50", "p90", "p99", "p999", "max"])
+    #expect(latency["p50"] == 1000)
+    #expect(short["documents_per_s"] as? Double == 500 && short["merged_mb"] as? Double == 3)
+    #expect(short["resident_mb"] as? Double == 64 && short["refused"] as? Int == 0)
+    #expect(
+      results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
+  }
+
+  @Test func theTableAndThePageSayTheSame() {
+    let report = report()
+    let table = ServeTable.render(report)
+    #expect(table.contains("full, short requests: intended keystroke to answer, us"))
+    #expect(table.contains("a real-time class was not allowed"))
+    let page = ServePage.render(report)
+    #expect(page.contains("a &lt;note&gt;") && !page.contains("<note>"))
+    #expect(page.contains("<polyline") && page.contains("class=\"bar c1\""))
+    #expect(page.hasSuffix("</html>\n"))
+  }
+
+  @Test func countersAreDifferencesAndSums() {
+    var (one, two) = (EngineCount(), EngineCount())
+    (one.documents, one.time, two.documents, two.time) = (3, 100, 10, 400)
+    #expect(EngineCount(two.encoded) == two && EngineCount([1, 2]) == nil)
+    #expect(two.since(one).documents == 7 && two.since(one).time == 300)
+    #expect(two.adding(one).documents == 13)
+  }
+}
