@@ -1,0 +1,1 @@
+../../../Tools/OpportuneBench/Segment.swift
