@@ -17,7 +17,7 @@ import Testing
   }
 
   private func open(_ name: String) async throws -> SegmentFile {
-    try await SegmentFile(opening: "\(folder.path)/\(name)", on: PlainDisk(), for: .foreground)
+    try await SegmentFile.open("\(folder.path)/\(name)", on: PlainDisk(), for: .foreground)
   }
 
   /// Positions of each word of a vocabulary, by looking at the documents one by one.
@@ -169,7 +169,7 @@ import Testing
     let disk = SlowDisk()
     _ = try await SegmentBuild.write(
       randomDocuments(30, words: 100, seed: 6), to: "\(folder.path)/one", on: PlainDisk(), for: .background)
-    let segment = try await SegmentFile(opening: "\(folder.path)/one", on: disk, for: .foreground)
+    let segment = try await SegmentFile.open("\(folder.path)/one", on: disk, for: .foreground)
     let cache = BlockCache(memory: LRUBlockMemory(bytes: 1 << 20), runtime: PlainRuntime())
     disk.holds(true)
     let before = disk.reads

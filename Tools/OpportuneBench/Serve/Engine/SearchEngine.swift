@@ -35,7 +35,7 @@ final class SearchEngine: Sendable {
     self.source = try await DocumentSource(opening: source, on: disk)
     self.cache = BlockCache(memory: cache, runtime: runtime)
     var files: [SegmentFile] = []
-    for path in segments { files.append(try await SegmentFile(opening: path, on: disk, for: .background)) }
+    for path in segments { files.append(try await SegmentFile.open(path, on: disk, for: .background)) }
     catalogue = Catalogue(chunks: self.source.chunks.count, current: files)
   }
 

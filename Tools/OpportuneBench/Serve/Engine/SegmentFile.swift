@@ -14,10 +14,18 @@ final class SegmentFile: Sendable {
   /// Largest positions list that a query reads: of what is damaged a length may be anything.
   static let postingsMax = 256 << 20
 
+  private init(_ path: String, _ layout: SegmentLayout, _ footer: SegmentFooter, _ file: any DiskFile) {
+    self.path = path
+    self.layout = layout
+    self.footer = footer
+    self.file = file
+    number = Self.nextNumber.add(1, ordering: .relaxed).newValue
+  }
+
   /// Opens a file, and checks what of it stays in memory.
   ///
   /// - Throws: ``EngineError``: `notASegment`, `torn`, `corrupt` or `system`.
-  init(opening path: String, on disk: any Disk, for side: Side) async throws {
+  static func open(_ path: String, on disk: any Disk, for side: Side) async throws -> SegmentFile {
     let file = try await disk.open(path, .reading, for: side)
     let size = try await file.size
     guard size >= DiskBlock.size else {
@@ -26,17 +34,11 @@ final class SegmentFile: Sendable {
     let layout = try await file.read(DiskBlock.size, at: 0, for: side) {
       try SegmentLayout(decoding: $0, fileBytes: size)
     }
-    if layout.footerBytes == 0 {
-      footer = SegmentFooter()
-    } else {
-      footer = try await file.read(DiskBlock.roundUp(layout.footerBytes), at: layout.footer, for: side) {
-        try SegmentFooter(decoding: UnsafeRawBufferPointer(rebasing: $0[..<layout.footerBytes]), layout)
-      }
+    guard layout.footerBytes > 0 else { return SegmentFile(path, layout, SegmentFooter(), file) }
+    let footer = try await file.read(DiskBlock.roundUp(layout.footerBytes), at: layout.footer, for: side) {
+      try SegmentFooter(decoding: UnsafeRawBufferPointer(rebasing: $0[..<layout.footerBytes]), layout)
     }
-    self.path = path
-    self.layout = layout
-    self.file = file
-    number = Self.nextNumber.add(1, ordering: .relaxed).newValue
+    return SegmentFile(path, layout, footer, file)
   }
 
   /// Blocks with a checksum, by their numbers from the file's begin.

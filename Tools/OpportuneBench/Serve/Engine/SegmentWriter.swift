@@ -88,7 +88,7 @@ struct SegmentWriter: ~Copyable {
     let header = layout.encoded()
     try await file.write(header.count, at: 0, for: side) { $0.copyBytes(from: header) }
     try await file.synchronize(for: side)
-    return try await SegmentFile(opening: path, on: disk, for: side)
+    return try await SegmentFile.open(path, on: disk, for: side)
   }
 
   private mutating func endDictionaryBlock() {
