@@ -430,8 +430,7 @@ private func niceValue() -> Int32 {
       for _ in 0..<1000 {
         spinCPU(milliseconds: 3)
         await Task.yield()
-        let name = try String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
-        if name.hasPrefix("test-bg") { return (sched_getscheduler(0), niceValue()) }
+        if isOnWorker(of: .background) { return (sched_getscheduler(0), niceValue()) }
       }
       return nil
     }.value

@@ -21,8 +21,10 @@ private final class Turns: Sendable {
 
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct OverlapTests {
   // R-CPU-03 R-CPU-04 R-CPU-05: in the levels that they share, neither band starves the other.
-  @Test(arguments: [1, 5]) func bandsShareTheOverlap(levels: Int) async throws {
+  @Test(arguments: [1, 5], OverlapClass.allCases)
+  func bandsShareTheOverlap(levels: Int, overlap: OverlapClass) async throws {
     var configuration = SchedulerConfiguration()
+    configuration.overlapClass = overlap
     configuration.workers = .fixed(1)
     configuration.bands = try .overlapping(by: levels)
     configuration.quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
@@ -35,7 +37,7 @@ private final class Turns: Sendable {
     // Foreground tasks that never block: each sinks to the bottom of its band, and stays runnable there.
     let hogs = (0..<3).map { number in
       ui.task {
-        while sched_getscheduler(0) != schedIdle {
+        while !isOnWorker(of: .background) {
           spinCPU(milliseconds: 2)
           await Task.yield()
         }

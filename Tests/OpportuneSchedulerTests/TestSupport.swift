@@ -230,6 +230,13 @@ func makeScheduler(
   return try Scheduler(configuration: configuration)
 }
 
+/// Whether the caller runs on a worker of that pool, by the name of its thread.
+func isOnWorker(of pool: WorkerPool) -> Bool {
+  let name = (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? ""
+  let pools: [WorkerPool: String] = [.background: "-bg", .foreground: "-fg", .realTime: "-rt"]
+  return pools[pool].map { name.contains($0) } ?? false
+}
+
 /// How much longer stress tests run: OPPORTUNE_STRESS, 1 by default, 1 to 1000.
 let stressScale: Int = {
   let asked = ProcessInfo.processInfo.environment["OPPORTUNE_STRESS"].flatMap { Int($0) } ?? 1
