@@ -1,0 +1,171 @@
+internal import OpportuneBase
+import Synchronization
+
+/// A value that many read and few replace: a published snapshot. Readers never wait, for nobody; who replaces
+/// the value builds the next one aside. So the foreground may read what the background makes, and no lock
+/// stands between them.
+///
+/// ```swift
+/// let index = Published(Index())
+/// index.value.find(word)                 // a reader; keeps the snapshot that it got
+/// index.publish(Index(reading: files))   // a writer, which has built it at its leisure
+/// index.update { $0.adding(file) }       // several writers: one after the other, without a lock
+/// ```
+///
+/// Any thread, any number of each. A reader makes two atomic additions to one cache line, and copies the
+/// value; let that be a reference, or a collection, which is copied by counting it up.
+///
+/// How it works. The value is in a box, and `current` points to it. A reader counts itself in, loads the
+/// pointer, copies the value, and counts itself out. A writer exchanges the pointer; the old box is retired,
+/// and freed once no reader can be inside who may have loaded it: once each of the two counters has been
+/// seen at zero after the exchange.
+///
+/// Why that is enough, on any machine. The count in, the load, the exchange, and the look at a counter are
+/// sequentially consistent, so there is one order of them all. Who has loaded the old pointer did so before
+/// the exchange, and has counted himself in before that; so a look at his counter that comes after the
+/// exchange and finds zero has seen him count himself out as well, for a counter is never below the number of
+/// those inside. His count out releases what he did with the box, and the look acquires it.
+///
+/// Why it comes to an end though readers never stop. They count themselves in at the counter that `side`
+/// names. The writer turns that over, so that the other drains; a reader who was stopped between his look at
+/// `side` and his count only makes that take longer. What is still retired then waits for the next writer,
+/// who waits for nobody either.
+public final class Published<Value: Sendable>: Sendable {
+  private let current: Atomic<UInt>
+  private let readers0 = Atomic<Int>(0)
+  private let readers1 = Atomic<Int>(0)
+  /// The counter of readers who come now.
+  private let side = Atomic<Int>(0)
+  private let retired = LinkedStack<Box>()
+  /// Somebody frees what is retired; guards `aging`.
+  private let isFreeing = Atomic<Bool>(false)
+  private let aging = Aging()
+
+  private final class Box: Linked, @unchecked Sendable {
+    let value: Value
+    // The stack's; see ``LinkedStack``.
+    var below: UInt = 0
+
+    init(_ value: Value) { self.value = value }
+  }
+
+  /// What is retired, by the counters that have been at zero since: none, the first, the second. Guarded by
+  /// `isFreeing`.
+  private final class Aging: @unchecked Sendable { var boxes: [[Box]] = [[], [], []] }
+
+  /// Publishes the first value.
+  public init(_ value: Value) { current = Atomic(Self.retain(Box(value))) }
+
+  // relaxed: nobody else is here any more, and the last release has ordered all that was done.
+  deinit { Self.box(current.load(ordering: .relaxed)).release() }
+
+  private static func retain(_ box: Box) -> UInt { UInt(bitPattern: Unmanaged.passRetained(box).toOpaque()) }
+
+  // Only words that retain() has made.
+  private static func box(_ word: UInt) -> Unmanaged<Box> {
+    Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: word).unsafelyUnwrapped)
+  }
+
+  // MARK: Reading
+
+  /// The value that was published last. Waits for nobody.
+  public var value: Value { read { $0._withUnsafeGuaranteedRef(\.value) } }
+
+  /// Calls `body` with the box, which is there until that returns.
+  private func read<Result>(_ body: (Unmanaged<Box>) -> Result) -> Result {
+    let isFirst = side.load(ordering: .relaxed) == 0  // either is right, see above
+    // seqCst: see above.
+    if isFirst {
+      readers0.add(1, ordering: .sequentiallyConsistent)
+    } else {
+      readers1.add(1, ordering: .sequentiallyConsistent)
+    }
+    // releasing: what was done with the box comes before. Pairs with drained().
+    defer {
+      if isFirst {
+        readers0.subtract(1, ordering: .releasing)
+      } else {
+        readers1.subtract(1, ordering: .releasing)
+      }
+    }
+    return body(Self.box(current.load(ordering: .sequentiallyConsistent)))
+  }
+
+  // MARK: Writing
+
+  /// Replaces the value. Who reads it goes on with the one that he has; who comes after this returns has this
+  /// one, or a later one.
+  public func publish(_ value: Value) {
+    // seqCst: see above. It publishes the box, and acquires the old one, which is freed here perhaps.
+    retire(current.exchange(Self.retain(Box(value)), ordering: .sequentiallyConsistent))
+  }
+
+  /// Replaces the value by what `transform` makes of it. Where another writer was faster, `transform` is
+  /// called again, with that one's: so it should do nothing else. One of the writers always comes through.
+  ///
+  /// - Returns: what was published.
+  /// - Throws: what `transform` throws; nothing is published then.
+  @discardableResult
+  public func update<E: Error>(_ transform: (Value) throws(E) -> Value) throws(E) -> Value {
+    while true {
+      // Kept, so that no other box can come to be at its address until it was compared.
+      let seen = read { $0.takeUnretainedValue() }
+      let next = try transform(seen.value)
+      let word = Self.retain(Box(next))
+      // seqCst: as in publish().
+      let (exchanged, original) = current.compareExchange(
+        expected: UInt(bitPattern: Unmanaged.passUnretained(seen).toOpaque()), desired: word,
+        ordering: .sequentiallyConsistent)
+      if exchanged {
+        retire(original)
+        return next
+      }
+      Self.box(word).release()
+    }
+  }
+
+  // MARK: Freeing
+
+  /// `word` is not current any more.
+  private func retire(_ word: UInt) {
+    retired.push(Self.box(word).takeRetainedValue())
+    // Who is stopped while he frees keeps others from freeing, and from nothing else. seqCst, here and below:
+    // he looks once more after he has left, so one of us sees the box.
+    while !retired.isEmpty, !isFreeing.exchange(true, ordering: .sequentiallyConsistent) {
+      free()
+      isFreeing.store(false, ordering: .sequentiallyConsistent)
+    }
+  }
+
+  private func free() {
+    aging.boxes[0] += retired.takeAll()
+    // Twice: the second time for those who were inside of the side that was turned away from.
+    for _ in 0..<2 where !aging.boxes.allSatisfy(\.isEmpty) {
+      // Looked at after these boxes were retired. Each moves on twice at most, however many there are.
+      switch drained() {
+      case 1: age(to: 1, freeing: 2)
+      case 2: age(to: 2, freeing: 1)
+      case 3: aging.boxes = [[], [], []]
+      default: break
+      }
+      // relaxed: a hint. Readers go where nothing waits for.
+      side.store(aging.boxes[2].isEmpty ? 0 : 1, ordering: .relaxed)
+    }
+  }
+
+  private func age(to next: Int, freeing last: Int) {
+    aging.boxes[last] = []
+    aging.boxes[next] += aging.boxes[0]
+    aging.boxes[0] = []
+  }
+
+  /// Bit by counter, whether nobody is inside.
+  private func drained() -> Int {
+    // seqCst: after the exchange; see above. acquiring: pairs with the count out.
+    (readers0.load(ordering: .sequentiallyConsistent) == 0 ? 1 : 0)
+      | (readers1.load(ordering: .sequentiallyConsistent) == 0 ? 2 : 0)
+  }
+
+  /// How many old values are kept still. For tests; while nobody writes.
+  var kept: Int { aging.boxes.reduce(0) { $0 + $1.count } }
+}
