@@ -132,10 +132,18 @@ public final class App: Sendable {
   ///
   /// - Parameters:
   ///   - name: for people.
-  ///   - priority: the rank among the app's own work; `nil` is `.medium`.
-  /// - Throws: ``SchedulerError`` with code `outOfMemory`.
-  public func makeStrand(named name: String, priority: TaskPriority? = nil) throws(SchedulerError) -> Strand {
-    try Strand(app: core, name: name, priority: priority ?? .medium)
+  ///   - priority: its place among the app's own work; `nil` is `.medium`.
+  ///   - ceiling: the band below which its jobs are never run, whoever queued them; `nil` is the app's own.
+  ///     State that the foreground needs as well as the background belongs on a strand with the ceiling
+  ///     `.foreground`: no job that has begun with it is left without a CPU. A suspended app's strand stands
+  ///     still all the same. The first of an app counts as one more app of
+  ///     ``SchedulerConfiguration/maximumApps``.
+  /// - Throws: ``SchedulerError``: `outOfMemory`; with a ceiling also `tooManyApps`, and `poolDisabled` where
+  ///   the configuration has no pool for it.
+  public func makeStrand(
+    named name: String, priority: TaskPriority? = nil, ceiling: Band? = nil
+  ) throws(SchedulerError) -> Strand {
+    try Strand(app: core, name: name, priority: priority ?? .medium, ceiling: ceiling)
   }
 
   /// Starts a task whose whole tree stays on this app's executor, and which can be raised while it is queued.

@@ -17,17 +17,26 @@ final class AppCore: @unchecked Sendable {
   // Both are accessed through the C core only, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
+  /// Places in which strands of this app stand that have a ceiling, made when they are asked for.
+  private let foregroundPlace = AtomicLazyReference<AppCore>()
+  private let realTimePlace = AtomicLazyReference<AppCore>()
   /// Incremented by each pass of `moveRunner()`; orders concurrent passes.
   private let moves = Atomic<UInt64>(0)
   /// Set once, by the executor's initialiser, before the first enqueue.
   private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
 
-  init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
+  /// - Parameter shared: where what runs here is counted; nil makes counters of its own.
+  init(
+    engine: Engine, name: String, band: Band, countingIn shared: StatisticsBlock? = nil
+  ) throws(SchedulerError) {
     let full = SchedulerError(
       .tooManyApps,
       "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
     )
-    let statistics = try StatisticsBlock(isCollecting: engine.configuration.collectsStatistics)
+    let statistics =
+      if let shared { shared } else {
+        try StatisticsBlock(isCollecting: engine.configuration.collectsStatistics)
+      }
     guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
     guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
       opp_app_destroy(raw)
@@ -57,6 +66,26 @@ final class AppCore: @unchecked Sendable {
 
   var state: opp_app_state { opp_app_state_read(raw) }
   var band: Band { Band(rawValue: state.band) ?? .background }
+
+  /// Another place in the run queue, which stays in `band` and is never suspended: for work of this app that
+  /// must not be done below that. Who takes something there looks whether this app is suspended. nil for the
+  /// lowest band, below which there is nothing.
+  func place(at band: Band) throws(SchedulerError) -> AppCore? {
+    try engine.requirePool(for: band)
+    switch band {
+    case .background: return nil
+    case .foreground: return try place(in: foregroundPlace, at: band)
+    case .realTime: return try place(in: realTimePlace, at: band)
+    }
+  }
+
+  private func place(in known: borrowing AtomicLazyReference<AppCore>, at band: Band) throws(SchedulerError)
+    -> AppCore
+  {
+    if let place = known.load() { return place }
+    return known.storeIfNil(
+      try AppCore(engine: engine, name: name, band: band, countingIn: statistics))
+  }
 
   // MARK: Queueing
 

@@ -5,9 +5,10 @@ import Synchronization
 /// A serial executor inside an app: the *thread* of the requirements, with its own priority and its own
 /// quantum. It is the unit that is demoted (R-CPU-02, R-CPU-06). Two of its jobs never run at the same time.
 ///
-/// Use it as the executor of an actor, or submit closures to it. Jobs run in the order in which they were
-/// queued. A strand runs in the highest band of the apps that wait for it: work of a foreground app that
-/// calls into a background app's strand is served in the foreground.
+/// Give it to an actor as its executor, or submit closures to it. Jobs run in the order in which they were
+/// queued. A strand runs in the highest band of those who wait for it: work of a foreground app that goes to
+/// a background app's strand is served in the foreground. With a *ceiling* it is never served below that,
+/// whoever calls: so no job of it is ever stopped half done for want of a CPU while the foreground waits.
 ///
 /// How it works. The jobs wait in a queue of the C core, with one fifo for each producer. An entry in the run
 /// queue, the token, says that the strand has something to do. A worker that takes a token becomes the
@@ -16,23 +17,27 @@ import Synchronization
 /// stops the strand. The second token is queued again after each turn, or waits while there is a runner,
 /// until all jobs that were queued from higher bands have run.
 ///
+/// With a ceiling above the app's band the token stands in a place of its own there (``home``), and comes back
+/// to the app's only while the app is suspended.
+///
 /// Invariants
-/// - S1. At most one thread is the runner: the one that changed `state` to running.
-/// - S2. After a push, one of two holds. Either a token is queued in the strand's own app and will be taken
-///   later. Or there is a runner, which will look at the queue once more after it has left. A pusher, or a
-///   leaving runner, relies on another thread's token only from when that is in the queue until it is taken
-///   (`posted`). So a thread that is stopped in between hides no jobs. Tokens may therefore be queued twice;
-///   a thread that finds nothing to do drops its token.
-/// - S3. As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
-///   that queued it is in the run queue, or held by a thread, or in `waiting`. A thread that pushes to
-///   `waiting` reads the state afterwards. Either it sees a runner, which will empty `waiting` after it has
-///   left, or it empties `waiting` itself.
-/// - S4. The same holds for a job that is pushed to `loose`; see Strand+Elsewhere.swift.
+///  S1  At most one thread is the runner: the one that moved `state` to running.
+///  S2  When a push is over, a token that will be taken after it is queued in the strand's own app, or at its
+///      ceiling, or there is a runner, who will look at the queue once more after it has left. A pusher, or a
+///      runner who leaves, relies on another's token only once that is in the queue, and until it is taken
+///      (`posted`), so one that was stopped in between hides nobody's jobs; tokens may thus be queued twice,
+///      and who finds nothing to do drops his.
+///  S3  As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
+///      that queued it is queued, or in the hands of a thread, or in `waiting`. Who puts one there sees a
+///      runner afterwards, who will empty `waiting` after he has left, or empties it himself.
+///  S4  Likewise who puts a job into `loose`; see Strand+Elsewhere.swift.
 public final class Strand: SerialExecutor, @unchecked Sendable {
   /// The name given at creation.
   public let name: String
 
   let app: AppCore
+  /// The place of its ceiling, if it has one.
+  private let ceiling: AppCore?
   let identity: UInt64
   let base: BasePriority
   // The C core's queues are thread-safe.
@@ -59,7 +64,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// How long a strand may keep a worker before its token goes to the back of the queue, in nanoseconds.
   private static let turn: UInt64 = 200_000
 
-  init(app: AppCore, name: String, priority: TaskPriority) throws(SchedulerError) {
+  init(app: AppCore, name: String, priority: TaskPriority, ceiling: Band? = nil) throws(SchedulerError) {
+    self.ceiling = if let ceiling { try app.place(at: ceiling) } else { nil }
     guard let queue = opp_queue_create(app.engine.core) else {
       throw SchedulerError(.outOfMemory, "no memory for strand \"\(name)\"")
     }
@@ -68,6 +74,12 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     base = BasePriority(priority)
     self.queue = queue
     identity = app.engine.nextNumber() | DemotionAccounts.strandBit
+  }
+
+  /// Where it is queued: at its ceiling, unless its app stands as high.
+  private var home: AppCore {
+    guard let ceiling, ceiling.band > app.band else { return app }
+    return ceiling
   }
 
   deinit { opp_queue_destroy(queue, { job, _ in JobEntry(job).abandon() }, nil) }
@@ -116,7 +128,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     // The app that waits, if its band is higher than the strand's. Usually the job comes from the strand's
     // own app, which need not be retained.
     let other = worker.flatMap { $0.isInside(app) ? nil : $0.app }
-    let donor = other.flatMap { $0.band > app.band ? $0 : nil }
+    let donor = other.flatMap { $0.band > home.band ? $0 : nil }
     if donor != nil { donated.add(1, ordering: .relaxed) }
     // Nothing waits for the end of a closure.
     let isAwaited = entry.kind == .task && other != nil
@@ -137,7 +149,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     // two sees the other.
     let word = state.load(ordering: .sequentiallyConsistent)
     if word & Self.running != 0 {
-      raise(to: app.band)
+      raise(to: home.band)
     } else if word & Self.posted == 0 {
       postToken(worker, producer, seen: word)
     }
@@ -169,11 +181,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Queues a token in the strand's own app.
-  private func postToken(_ worker: Worker?, _ producer: OpaquePointer, seen word: UInt64) {
+  /// Queues a token in the strand's own app, or at its ceiling.
+  private func postToken(
+    _ worker: Worker?, _ producer: OpaquePointer, seen word: UInt64, in place: AppCore? = nil
+  ) {
     let retained = Unmanaged.passRetained(self)
     let entry = JobEntry(.strand, retained.toOpaque(), base: base, queuedAt: app.statistics.stamp())
-    guard push(entry, worker, producer, in: app) else {
+    guard push(entry, worker, producer, in: place ?? home) else {
       retained.release()
       return runElsewhere()
     }
@@ -187,7 +201,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// higher bands have run.
   private func postWaiting(_ worker: Worker?, _ producer: OpaquePointer) {
     var places: [AppCore] = []
-    for token in waiting.takeAll() where donated.load(ordering: .relaxed) > 0 && token.place.band > app.band {
+    for token in waiting.takeAll() where donated.load(ordering: .relaxed) > 0 && token.place.band > home.band
+    {
       guard !places.contains(where: { $0 === token.place }) else { continue }
       places.append(token.place)
       post(token, worker, producer, in: token.place)
@@ -257,7 +272,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     guard isDonated ? app.enterDonated() : !app.state.suspended else {
       // The strand's own token waits in its app until the app is resumed.
       if let token { return post(token, nil, producer, in: app) }
-      return postToken(worker, producer, seen: state.load(ordering: .sequentiallyConsistent))
+      let word = state.load(ordering: .sequentiallyConsistent)
+      return postToken(worker, producer, seen: word, in: app)
+    }
+    // It has waited for that, or the app has been moved: it goes where it belongs, and is still queued.
+    if !isDonated, home !== app {
+      if let token { return post(token, nil, producer, in: home) }
+      return postToken(nil, producer, seen: state.load(ordering: .sequentiallyConsistent))
     }
     defer { if isDonated { app.leaveDonated() } }
     let band = worker.app?.band ?? app.band
@@ -274,7 +295,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if opp_queue_is_empty(queue) || opp_now_ns() > until || app.state.suspended { break }
       // An app of a higher band waits, or the app in whose queue the token was no longer waits.
       if Self.band(of: state.load(ordering: .relaxed)) > band
-        || isDonated && donated.load(ordering: .relaxed) == 0
+        || isDonated && worker.app !== ceiling && donated.load(ordering: .relaxed) == 0
       {
         break
       }
