@@ -2,7 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/api.md shows exactly the marked parts of the files beside this one, which are compiled.
+/// docs/api.md and docs/sharing.md show the marked parts of the files beside this one, which are compiled,
+/// and no other.
 @Suite(.bounded) struct PageTests {
   private struct Section {
     var types: [String] = []
@@ -39,8 +40,8 @@ import Testing
     return result
   }
 
-  private func sections() throws -> [Section] {
-    let page = Self.folder.appending(path: "../../docs/api.md").standardizedFileURL
+  private func sections(of name: String = "api.md") throws -> [Section] {
+    let page = Self.folder.appending(path: "../../docs/\(name)").standardizedFileURL
     var result: [Section] = []
     var code: [Substring]?
     for line in try String(contentsOf: page, encoding: .utf8).split(
@@ -63,9 +64,9 @@ import Testing
     return result
   }
 
-  @Test func thePageShowsWhatIsCompiled() throws {
+  @Test func thePagesShowWhatIsCompiled() throws {
     let examples = try examples()
-    let sections = try sections()
+    let sections = try sections() + sections(of: "sharing.md")
     for section in sections {
       let name = try #require(section.name, "\(section.types) has no example")
       #expect(section.code == examples[name], "\(name) on the page and in the tests")

@@ -7,7 +7,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A lock that both sides take, beside hogs of the foreground: who holds it is seen, helped, and let be again.
+/// A lock that both sides take, beside hogs of the foreground: who holds it is seen, helped, and let be
+/// again.
 @Suite(.bounded, .timeLimit(.minutes(3))) struct LockInversionTests {
   enum Kind: CaseIterable { case synchronization, glibc }
 

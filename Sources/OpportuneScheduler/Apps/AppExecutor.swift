@@ -1,6 +1,6 @@
 /// The task executor of an ``App``. It retains its app.
 public final class AppExecutor: TaskExecutor {
-  private let core: AppCore
+  let core: AppCore
 
   init(_ core: AppCore) {
     self.core = core

@@ -135,8 +135,13 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     return true
   }
 
-  private func donate(to candidate: AppCore, _ producer: OpaquePointer) {
-    guard candidate.band > app.band else { return requeue(with: Task.currentPriority) }
+  /// `candidate` waits for the task: where that stands higher, the task's jobs go there as well, from the one
+  /// on that waits for its turn now. Returns whether it has not waited before.
+  @discardableResult func donate(to candidate: AppCore, _ producer: OpaquePointer) -> Bool {
+    guard candidate.band > app.band else {
+      requeue(with: Task.currentPriority)
+      return false
+    }
     var isKnown = false
     donors.visit { if $0.app === candidate { isKnown = true } }
     if !isKnown { donors.push(Donor(candidate)) }
@@ -144,7 +149,11 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     donations.add(1, ordering: .sequentiallyConsistent)
     // A job that is already queued is donated too.
     queueAgain(producer)
+    return !isKnown
   }
+
+  /// The identity of the task itself, once it has been queued; else 0.
+  var identity: UInt64 { root.load(ordering: .relaxed) }
 
   /// Takes the stored job, so that no other thread uses it meanwhile. The caller receives its reference.
   private func takeQueued() -> Unmanaged<PromotableJob>? {
@@ -240,6 +249,8 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
   override func run(on worker: Worker) {
     let isDonated = worker.app !== app
     if isDonated, !app.enterDonated() { return }
+    // A worker of its own app was faster than those of the apps that wait: it is raised where that is allowed.
+    if !isDonated { tree.forEachDonor { app.engine.monitor.post(.raise(identity, $0.band)) } }
     if claim() { job.runSynchronously(on: tree.asUnownedTaskExecutor()) }
     if isDonated { app.leaveDonated() }
   }

@@ -173,7 +173,8 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// A worker of the foreground is inside a job: look soon whether it waits for a lock, if others have lately.
+  /// A worker of the foreground is inside a job: look soon whether it waits for a lock, if others have
+  /// lately.
   func armLocksIfWary() { if isWary.load(ordering: .relaxed) { armLocks() } }
 
   func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, Locks.interval) }

@@ -27,7 +27,7 @@ public struct Comparison: Sendable {
   public static let batch = 1_000
 
   /// All that there are.
-  public static let all: [Entry] = spawning + hopping + steps + statistics + reading
+  public static let all: [Entry] = spawning + hopping + sharing + steps + statistics + reading
 }
 
 /// One scheduler and app for a comparison, which keeps both: a scheduler that nobody keeps shuts down.

@@ -1,0 +1,273 @@
+internal import COpportune
+internal import OpportuneBase
+import Synchronization
+
+/// What an ``OpportuneLock`` is but for its value.
+///
+/// Nobody waits for a thread here. Who comes and finds it held pushes himself onto `arrivals`; the holder,
+/// when he leaves, puts those in order and hands the lock to one of them, without letting it go. Who pushes
+/// looks once more whether it is held, and the holder, once he has let it go, whether somebody has come: one
+/// of the two sees the other, and hands it on.
+final class LockCore: @unchecked Sendable {
+  let engine: Engine
+  let name: String
+  private let ceiling: AppCore?
+  private let isHeld = Atomic<Bool>(false)
+  private let arrivals = LinkedStack<LockWaiter>()
+  /// Who waits, oldest first. Guarded by holding the lock.
+  private var queue: [LockWaiter] = []
+  /// The section of who holds it.
+  private let holder = Published<LockSection?>(nil)
+
+  init(_ engine: Engine, name: String, ceiling: Band?) throws(SchedulerError) {
+    self.engine = engine
+    self.name = name
+    if let ceiling, ceiling > .background {
+      try engine.requirePool(for: ceiling)
+      self.ceiling = try AppCore(engine: engine, name: name, band: ceiling)
+    } else {
+      self.ceiling = nil
+    }
+  }
+
+  func makeSection() -> LockSection {
+    let app = AppCore.ofCurrentTask(of: engine)
+    let home = if let ceiling, ceiling.band > app?.band ?? .background { ceiling } else { app }
+    return LockSection(in: home)
+  }
+
+  // MARK: Taking it
+
+  /// - Throws: `CancellationError` where the task is cancelled before it has the lock.
+  func acquire(_ section: LockSection) async throws {
+    if tryHold() { return publish(section) }
+    let waiter = LockWaiter(section, engine)
+    defer { waiter.endWant() }
+    waiter.beginWant(of: self)
+    arrivals.push(waiter)
+    // seqCst, both: see the type.
+    if tryHold() { handOn() }
+    var seen: [ObjectIdentifier] = []
+    for donor in waiter.donors { donate(donor, &seen) }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { waiter.begin($0) }
+    } onCancel: {
+      waiter.end(as: .cancelled)
+    }
+    guard waiter.hasLock else { throw CancellationError() }
+  }
+
+  // What the last holder did is seen. Pairs with handOn().
+  private func tryHold() -> Bool { !isHeld.exchange(true, ordering: .sequentiallyConsistent) }
+
+  /// The holder leaves.
+  func release() { handOn() }
+
+  /// Hands the caller's hold to the next, or lets go.
+  private func handOn() {
+    repeat {
+      queue += arrivals.takeAll().reversed()
+      while let next = takeNext() {
+        publish(next.section)
+        if next.end(as: .granted) { return }
+      }
+      holder.publish(nil)
+      // seqCst: see the type. releasing: what this holder did is seen by the next.
+      isHeld.store(false, ordering: .sequentiallyConsistent)
+    } while !arrivals.isEmpty && tryHold()
+  }
+
+  /// Before the section goes on: who comes to wait finds it from now on, and those who came before are looked
+  /// for here.
+  private func publish(_ section: LockSection) {
+    holder.publish(section)
+    // seqCst, in both: who waits pushes himself, and then looks for the section.
+    arrivals.visit { $0.donate(to: section, engine) }  // only who holds the lock takes them
+    for waiter in queue { waiter.donate(to: section, engine) }
+  }
+
+  /// How many came while it was held. For tests, which know that it is held.
+  var waiterCount: Int {
+    var count = 0
+    arrivals.visit { _ in count += 1 }
+    return count
+  }
+
+  /// The first of the highest band; of a suspended app, which would hold it until it is resumed, only where
+  /// there is nobody else.
+  private func takeNext() -> LockWaiter? {
+    queue.removeAll(where: \.isOver)
+    let ranks = queue.map { $0.section.isSuspended ? -1 : Int($0.band.rawValue) }
+    guard let highest = ranks.max(), let index = ranks.firstIndex(of: highest) else { return nil }
+    return queue.remove(at: index)
+  }
+
+  // MARK: Donation
+
+  /// Work of `donor` waits for this lock: who holds it inherits its band, and so does who holds what that one
+  /// waits for.
+  ///
+  /// - Parameter seen: sections that have been visited; those that wait in a circle are visited once.
+  func donate(_ donor: AppCore, _ seen: inout [ObjectIdentifier]) {
+    guard let section = holder.value, !seen.contains(ObjectIdentifier(section)) else { return }
+    seen.append(ObjectIdentifier(section))
+    // Before the look at what it waits for. Who begins to wait says so first, and passes on those that he
+    // finds then: see LockWaiter.
+    section.donate(donor, engine)
+    section.forEachWanted { $0.donate(donor, &seen) }
+  }
+}
+
+/// One critical section, begun or waiting to.
+final class LockSection: Sendable {
+  /// Of the task that runs inside of it. A task that it starts aside has it too, so what that waits for
+  /// inherits more than it must.
+  @TaskLocal static var current: LockSection?
+
+  /// Where its jobs are queued; nil for who is of no app.
+  private let tree: TaskTree?
+  /// Who waits for it; each once, or twice where two of its threads came at once.
+  private let donors = LinkedStack<LockDonor>()
+  /// Locks that were waited for inside of it.
+  private let wants = LinkedStack<LockWant>()
+
+  init(in app: AppCore?) { tree = app.map { TaskTree($0, priority: Task.currentPriority) } }
+
+  var isSuspended: Bool { tree?.app.state.suspended ?? false }
+
+  func run<Result>(_ body: () async throws -> Result) async throws -> Result {
+    guard let tree else { return try await body() }
+    return try await withTaskExecutorPreference(tree) { try await body() }
+  }
+
+  func donate(_ donor: AppCore, _ engine: Engine) {
+    var isKnown = false
+    donors.visit { if $0.app === donor { isKnown = true } }
+    // seqCst, as each push is: before the look at `wants`.
+    if !isKnown { donors.push(LockDonor(donor)) }
+    guard let tree, tree.app.band < donor.band, let producer = engine.producer(Worker.current(of: engine))
+    else { return }
+    // What is queued goes there; what runs is raised where that is allowed.
+    if tree.donate(to: donor, producer), tree.identity != 0 {
+      engine.monitor.post(.raise(tree.identity, donor.band))
+    }
+  }
+
+  func forEachDonor(_ body: (AppCore) -> Void) { donors.visit { body($0.app) } }
+
+  func forEachWanted(_ body: (LockCore) -> Void) {
+    wants.visit { if !$0.isOver.load(ordering: .relaxed) { body($0.lock) } }
+  }
+
+  // seqCst: before the waiter's look at the donors; see LockCore.donate().
+  func add(_ want: LockWant) { wants.push(want) }
+}
+
+/// An app whose work waits for a section.
+final class LockDonor: Linked, Sendable {
+  let app: AppCore
+  // Set before it is published.
+  nonisolated(unsafe) var below: UInt = 0
+
+  init(_ app: AppCore) { self.app = app }
+}
+
+/// A section waits for another lock.
+final class LockWant: Linked, Sendable {
+  let lock: LockCore
+  // relaxed: who misses that it is over donates to a lock that is wanted no more, and nothing else.
+  let isOver = Atomic<Bool>(false)
+  // Set before it is published.
+  nonisolated(unsafe) var below: UInt = 0
+
+  init(_ lock: LockCore) { self.lock = lock }
+}
+
+/// One who waits for a lock. It ends once: by being granted it, or cancelled.
+final class LockWaiter: Linked, @unchecked Sendable {
+  enum State: UInt8, AtomicRepresentable { case new, waiting, granted, cancelled }
+
+  let section: LockSection
+  /// The section inside of which it waits.
+  private let outer = LockSection.current
+  /// The app that runs it now: whoever waits for it may be that.
+  private let app: AppCore?
+  private var want: LockWant?
+  private let state = Atomic<State>(.new)
+  // Written before `waiting` is published, taken by whoever moves it from there.
+  private var continuation: CheckedContinuation<Void, Never>?
+  // The stack's.
+  var below: UInt = 0
+
+  init(_ section: LockSection, _ engine: Engine) {
+    self.section = section
+    app = Worker.current(of: engine)?.app
+  }
+
+  var band: Band {
+    var band = app?.band ?? .foreground
+    outer?.forEachDonor { band = max(band, $0.band) }
+    return band
+  }
+
+  /// Who waits here: its app, and those that wait for the section that it is inside of.
+  var donors: [AppCore] {
+    var donors = app.map { [$0] } ?? []
+    outer?.forEachDonor { donors.append($0) }
+    return donors
+  }
+
+  func donate(to section: LockSection, _ engine: Engine) {
+    if !isOver { for donor in donors { section.donate(donor, engine) } }
+  }
+
+  func beginWant(of lock: LockCore) {
+    guard let outer else { return }
+    let want = LockWant(lock)
+    self.want = want
+    outer.add(want)
+  }
+
+  func endWant() { want?.isOver.store(true, ordering: .relaxed) }
+
+  var isOver: Bool { [.granted, .cancelled].contains(state.load(ordering: .relaxed)) }
+
+  // acquiring: what the last holder did is seen. Pairs with end().
+  var hasLock: Bool { state.load(ordering: .acquiring) == .granted }
+
+  func begin(_ continuation: CheckedContinuation<Void, Never>) {
+    self.continuation = continuation
+    // releasing: publishes the continuation to end().
+    let (exchanged, _) = state.compareExchange(
+      expected: .new, desired: .waiting, ordering: .acquiringAndReleasing)
+    if exchanged { return }
+    self.continuation = nil
+    continuation.resume()  // it has ended already
+  }
+
+  /// False if it has ended in the other way.
+  @discardableResult func end(as final: State) -> Bool {
+    var seen = State.new
+    repeat {
+      // acquiring: pairs with begin(). releasing: with hasLock.
+      let (exchanged, original) = state.compareExchange(
+        expected: seen, desired: final, ordering: .acquiringAndReleasing)
+      if exchanged {
+        let continuation = seen == .waiting ? continuation.take() : nil
+        continuation?.resume()
+        return true
+      }
+      seen = original
+    } while seen == .waiting
+    return false
+  }
+}
+
+extension AppCore {
+  /// The app on whose executor the calling task is to stay; nil where that is none of this scheduler's.
+  static func ofCurrentTask(of engine: Engine) -> AppCore? {
+    let executor = withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
+    let app = (executor as? TaskTree)?.app ?? (executor as? AppExecutor)?.core
+    return app?.engine === engine ? app : nil
+  }
+}
