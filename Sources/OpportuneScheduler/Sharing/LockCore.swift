@@ -33,7 +33,9 @@ final class LockCore: @unchecked Sendable {
   func makeSection() -> LockSection {
     let app = AppCore.ofCurrentTask(of: engine)
     let home = if let ceiling, ceiling.band > app?.band ?? .background { ceiling } else { app }
-    return LockSection(in: home)
+    let section = LockSection(in: home)
+    section.beginWant(of: self)
+    return section
   }
 
   // MARK: Taking it
@@ -42,8 +44,6 @@ final class LockCore: @unchecked Sendable {
   func acquire(_ section: LockSection) async throws {
     if tryHold() { return publish(section) }
     let waiter = LockWaiter(section, engine)
-    defer { waiter.endWant() }
-    waiter.beginWant(of: self)
     arrivals.push(waiter)
     // seqCst, both: see the type.
     if tryHold() { handOn() }
@@ -114,7 +114,10 @@ final class LockCore: @unchecked Sendable {
     // Before the look at what it waits for. Who begins to wait says so first, and passes on those that he
     // finds then: see LockWaiter.
     section.donate(donor, engine)
-    section.forEachWanted { $0.donate(donor, &seen) }
+    section.forEachWant { want in
+      want.section.donate(donor, engine)
+      want.lock.donate(donor, &seen)
+    }
   }
 }
 
@@ -128,8 +131,10 @@ final class LockSection: Sendable {
   private let tree: TaskTree?
   /// Who waits for it; each once, or twice where two of its threads came at once.
   private let donors = LinkedStack<LockDonor>()
-  /// Locks that were waited for inside of it.
+  /// Those that began inside of it.
   private let wants = LinkedStack<LockWant>()
+  /// What it is to the one inside of which it began. Its own task's.
+  nonisolated(unsafe) private var want: LockWant?
 
   init(in app: AppCore?) { tree = app.map { TaskTree($0, priority: Task.currentPriority) } }
 
@@ -155,12 +160,24 @@ final class LockSection: Sendable {
 
   func forEachDonor(_ body: (AppCore) -> Void) { donors.visit { body($0.app) } }
 
-  func forEachWanted(_ body: (LockCore) -> Void) {
-    wants.visit { if !$0.isOver.load(ordering: .relaxed) { body($0.lock) } }
+  func forEachWant(_ body: (LockWant) -> Void) {
+    wants.visit { if !$0.isOver.load(ordering: .relaxed) { body($0) } }
   }
 
-  // seqCst: before the waiter's look at the donors; see LockCore.donate().
-  func add(_ want: LockWant) { wants.push(want) }
+  /// It begins within another, if it does: who waits for that waits for this one.
+  func beginWant(of lock: LockCore) {
+    guard let outer = LockSection.current else { return }
+    let want = LockWant(lock, self)
+    self.want = want
+    // seqCst: before the look at the donors; see LockCore.donate().
+    outer.wants.push(want)
+    outer.forEachDonor { donate($0, lock.engine) }
+  }
+
+  func end() {
+    want?.isOver.store(true, ordering: .relaxed)
+    want = nil  // the two hold each other
+  }
 }
 
 /// An app whose work waits for a section.
@@ -172,15 +189,16 @@ final class LockDonor: Linked, Sendable {
   init(_ app: AppCore) { self.app = app }
 }
 
-/// A section waits for another lock.
+/// A section that began inside of another, waiting for its lock or with it.
 final class LockWant: Linked, Sendable {
   let lock: LockCore
-  // relaxed: who misses that it is over donates to a lock that is wanted no more, and nothing else.
+  let section: LockSection
+  // relaxed: who misses that it is over donates what is wanted no more, and nothing else.
   let isOver = Atomic<Bool>(false)
   // Set before it is published.
   nonisolated(unsafe) var below: UInt = 0
 
-  init(_ lock: LockCore) { self.lock = lock }
+  init(_ lock: LockCore, _ section: LockSection) { (self.lock, self.section) = (lock, section) }
 }
 
 /// One who waits for a lock. It ends once: by being granted it, or cancelled.
@@ -192,7 +210,6 @@ final class LockWaiter: Linked, @unchecked Sendable {
   private let outer = LockSection.current
   /// The app that runs it now: whoever waits for it may be that.
   private let app: AppCore?
-  private var want: LockWant?
   private let state = Atomic<State>(.new)
   // Written before `waiting` is published, taken by whoever moves it from there.
   private var continuation: CheckedContinuation<Void, Never>?
@@ -220,15 +237,6 @@ final class LockWaiter: Linked, @unchecked Sendable {
   func donate(to section: LockSection, _ engine: Engine) {
     if !isOver { for donor in donors { section.donate(donor, engine) } }
   }
-
-  func beginWant(of lock: LockCore) {
-    guard let outer else { return }
-    let want = LockWant(lock)
-    self.want = want
-    outer.add(want)
-  }
-
-  func endWant() { want?.isOver.store(true, ordering: .relaxed) }
 
   var isOver: Bool { [.granted, .cancelled].contains(state.load(ordering: .relaxed)) }
 

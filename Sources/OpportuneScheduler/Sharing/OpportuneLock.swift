@@ -65,6 +65,7 @@ public final class OpportuneLock<Value>: @unchecked Sendable {
     _ body: @Sendable (inout Value) async throws -> Result
   ) async throws -> Result {
     let section = core.makeSection()
+    defer { section.end() }
     // Already to wait: who is handed the lock would else come to it in the caller's own band.
     return try await section.run {
       try await core.acquire(section)
