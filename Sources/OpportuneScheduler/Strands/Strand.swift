@@ -5,10 +5,10 @@ import Synchronization
 /// A serial executor inside an app: the *thread* of the requirements, with its own priority and its own
 /// quantum. It is the unit that is demoted (R-CPU-02, R-CPU-06). Two of its jobs never run at the same time.
 ///
-/// Give it to an actor as its executor, or submit closures to it. Jobs run in the order in which they were
-/// queued. A strand runs in the highest band of those who wait for it: work of a foreground app that goes to
-/// a background app's strand is served in the foreground. With a *ceiling* it is never served below that,
-/// whoever calls: so no job of it is ever stopped half done for want of a CPU while the foreground waits.
+/// Use it as the executor of an actor, or submit closures to it. Jobs run in the order in which they were
+/// queued. A strand runs in the highest band of the apps that wait for it: work of a foreground app that
+/// calls into a background app's strand is served in the foreground. With a *ceiling* it is never served
+/// below that band, whoever calls. So none of its jobs loses its CPU to the foreground half done.
 ///
 /// How it works. The jobs wait in a queue of the C core, with one fifo for each producer. An entry in the run
 /// queue, the token, says that the strand has something to do. A worker that takes a token becomes the
@@ -17,20 +17,21 @@ import Synchronization
 /// stops the strand. The second token is queued again after each turn, or waits while there is a runner,
 /// until all jobs that were queued from higher bands have run.
 ///
-/// With a ceiling above the app's band the token stands in a place of its own there (``home``), and comes back
-/// to the app's only while the app is suspended.
+/// With a ceiling above the app's band the token is queued in a place of its own in the ceiling's band
+/// (``home``). It is queued in the app's place only while the app is suspended.
 ///
 /// Invariants
-///  S1  At most one thread is the runner: the one that moved `state` to running.
-///  S2  When a push is over, a token that will be taken after it is queued in the strand's own app, or at its
-///      ceiling, or there is a runner, who will look at the queue once more after it has left. A pusher, or a
-///      runner who leaves, relies on another's token only once that is in the queue, and until it is taken
-///      (`posted`), so one that was stopped in between hides nobody's jobs; tokens may thus be queued twice,
-///      and who finds nothing to do drops his.
-///  S3  As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
-///      that queued it is queued, or in the hands of a thread, or in `waiting`. Who puts one there sees a
-///      runner afterwards, who will empty `waiting` after he has left, or empties it himself.
-///  S4  Likewise who puts a job into `loose`; see Strand+Elsewhere.swift.
+/// - S1. At most one thread is the runner: the one that changed `state` to running.
+/// - S2. After a push, one of two holds. Either a token is queued in the strand's own app, or at its
+///   ceiling, and will be taken later. Or there is a runner, which will look at the queue once more after
+///   it has left. A pusher, or a leaving runner, relies on another thread's token only from when that is
+///   in the queue until it is taken (`posted`). So a thread that is stopped in between hides no jobs.
+///   Tokens may therefore be queued twice; a thread that finds nothing to do drops its token.
+/// - S3. As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
+///   that queued it is in the run queue, or held by a thread, or in `waiting`. A thread that pushes to
+///   `waiting` reads the state afterwards. Either it sees a runner, which will empty `waiting` after it has
+///   left, or it empties `waiting` itself.
+/// - S4. The same holds for a job that is pushed to `loose`; see Strand+Elsewhere.swift.
 public final class Strand: SerialExecutor, @unchecked Sendable {
   /// The name given at creation.
   public let name: String
