@@ -27,13 +27,6 @@ let package = Package(
       dependencies: [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
       ]),
-    // SwiftNIO's search server, which `opportune bench serve --nio-rival` measures beside ours; the engine that
-    // all contenders run is linked into its folder.
-    .executableTarget(
-      name: "ServeRival",
-      dependencies: [
-        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
-      ]),
     // Does one operation so many times, for `scripts/count-ops`.
     .executableTarget(name: "OpportuneOps", dependencies: ["Operations"]),
   ],

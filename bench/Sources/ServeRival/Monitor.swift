@@ -1,1 +1,0 @@
-../../../Tools/OpportuneBench/Monitor.swift

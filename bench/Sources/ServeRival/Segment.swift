@@ -1,1 +1,0 @@
-../../../Tools/OpportuneBench/Segment.swift
