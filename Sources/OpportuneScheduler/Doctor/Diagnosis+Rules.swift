@@ -422,7 +422,7 @@ extension SystemFacts {
     case (_, false?):
       (
         "neither a seccomp filter nor kernel.io_uring_disabled",
-        "Let the security module (SELinux, BPF) token it."
+        "Let the security module (SELinux, BPF) permit it."
       )
     case (_, nil): (nil, "\(enableRings); or, of a container's seccomp filter: \(passRings)")
     }
