@@ -286,7 +286,7 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
 
 uint64_t opp_queue_count(const opp_queue *queue) {
     uint64_t count = 0;
-    /* [fifos] and [publish] acquire, and seq_cst with the exchange in queue_fifo() and the store in
+    /* [fifos] and [publish] acquire, and seq_cst with the exchange in opp_queue_fifo() and the store in
      * fifo_push(): see there. An old head counts too much; too little is counted only where others are
      * taking. [claim] acquire: who does not count a job since it was taken sees that its worker had begun;
      * see Monitor.isIdle. */

@@ -13,8 +13,8 @@ import Synchronization
 /// let memory = try HostMemory(scheduler: scheduler, configuration: configuration, store: store, io: io)
 /// let host = try AppHost(scheduler: scheduler, memory: memory)
 /// try await memory.serve(host)
-/// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in Notes(memory) }
-/// ```
+/// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in
+/// Notes(memory) } ```
 ///
 /// The store is written in the background band, and read in the foreground band concurrently: an app that is
 /// reanimated waits for no hibernation. With an I/O broker its requests have the classes of these bands as

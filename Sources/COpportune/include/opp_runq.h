@@ -194,10 +194,11 @@ typedef struct opp_taken {
 /*
  * Takes one job of the highest level in `levels` that has any. From then until the consumer's next opp_take()
  * or opp_consumer_leave(), the consumer counts as running that job's app. Returns whether `taken` was filled.
- */
-/* If the app is suspended or moved meanwhile, the job returns to the front of its rank. Where memory is short
+ *
+ * If the app is suspended or moved meanwhile, the job returns to the front of its rank. Where memory is short
  * it cannot. Rather than lose the job, the take then returns it, even if its app is suspended or its level
- * was not asked for. */
+ * was not asked for.
+ */
 OPP_MUST_USE bool opp_take(opp_consumer *_Nonnull consumer, uint64_t levels, opp_taken *_Nonnull taken);
 
 /*

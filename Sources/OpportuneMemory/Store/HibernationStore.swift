@@ -121,7 +121,6 @@ public final class HibernationStore {
   ///
   /// - Parameter areOurs: whether all content that was read so far was read before the memory came into use.
   /// - Throws: also `withdrawn`.
-  /// - Throws: also `withdrawn`.
   @discardableResult
   package func save(
     _ app: String, _ parts: [UnsafeRawBufferPointer], while areOurs: () -> Bool

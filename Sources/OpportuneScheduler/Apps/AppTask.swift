@@ -249,7 +249,8 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
   override func run(on worker: Worker) {
     let isDonated = worker.app !== app
     if isDonated, !app.enterDonated() { return }
-    // A worker of its own app was faster than those of the apps that wait: it is raised where that is allowed.
+    // A worker of its own app was faster than those of the apps that wait: it is raised where that is
+    // allowed.
     if !isDonated { tree.forEachDonor { app.engine.monitor.post(.raise(identity, $0.band)) } }
     if claim() { job.runSynchronously(on: tree.asUnownedTaskExecutor()) }
     if isDonated { app.leaveDonated() }

@@ -23,7 +23,7 @@ struct InversionPolicy: Sendable {
   struct Wait: Hashable, Sendable {
     let waiter: Party
     let holder: Party
-    /// A foreground job's; others are there since someone's holder waits himself.
+    /// Whether the waiter is a foreground job. Other waits are links of a chain: a holder that itself waits.
     let isForeground: Bool
   }
 
@@ -44,7 +44,7 @@ struct InversionPolicy: Sendable {
     var isSpent = false
   }
 
-  /// Who is helped, or had been helped for as long as may be and is waited for still.
+  /// The holders that are being helped, or whose time of help is used up while they are still waited for.
   private var helped: [Slice: Help] = [:]
 
   init(limit: UInt64) { self.limit = limit }
@@ -107,10 +107,10 @@ extension InversionPolicy.Slice: Comparable {
 
 extension KernelPriority {
   /// Whether the kernel gives a thread of this priority the CPU before one of the other, or more of it.
-  func outranks(_ other: KernelPriority) -> Bool { standing.lexicographicallyPrecedes(other.standing) }
+  func outranks(_ other: KernelPriority) -> Bool { orderingKey.lexicographicallyPrecedes(other.orderingKey) }
 
-  /// Less is higher.
-  private var standing: [Int] {
+  /// The smaller has precedence.
+  private var orderingKey: [Int] {
     switch policy {
     case .roundRobin: [0, -realTimePriority]
     case .normal:

@@ -30,7 +30,7 @@ extension Monitor {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
-    /// It was asked what it waits for, which is no lock; nor will it be before it has run again.
+    /// Its wait is not for a lock, which cannot change before it runs again.
     var isElsewhere = false
   }
 
@@ -195,9 +195,8 @@ extension Monitor {
     locks.helps[slice] = help
   }
 
-  /// Where the holder cannot be raised, demoted jobs of the foreground leave its CPU to it: their threads run
-  /// on the others meanwhile. That can be undone by any user; to lower them cannot, and is done only where
-  /// there is no other CPU.
+  /// If the holder cannot be raised, demoted foreground jobs are moved to other CPUs meanwhile. Any user may
+  /// undo that, but not a lowering. So a job is lowered only where there is no other CPU.
   private func makeRoom(for help: inout Help, _ engine: Engine) {
     guard let meter = help.holder.report.meter else { return }
     let cpu = opp_thread_meter_cpu_number(meter)

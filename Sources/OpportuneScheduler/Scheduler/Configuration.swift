@@ -39,8 +39,8 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// The kernel class of the background pool; `SCHED_IDLE` by default. (R-CPU-01)
   public var backgroundClass = BackgroundClass.idle
 
-  /// The kernel class of foreground work that was demoted into the overlap; nice 19 by default, which leaves a
-  /// background thread one sixth of a CPU that both use. (R-CPU-05)
+  /// The kernel class of foreground work that was demoted into the overlap; nice 19 by default, which leaves
+  /// a background thread one sixth of a CPU that both use. (R-CPU-05)
   public var overlapClass = OverlapClass.nice19
 
   /// How many workers each pool has; one per usable CPU by default.

@@ -2,12 +2,12 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// What an ``OpportuneLock`` is but for its value.
+/// The mechanism of an ``OpportuneLock``, without the value.
 ///
-/// Nobody waits for a thread here. Who comes and finds it held pushes himself onto `arrivals`; the holder,
-/// when he leaves, puts those in order and hands the lock to one of them, without letting it go. Who pushes
-/// looks once more whether it is held, and the holder, once he has let it go, whether somebody has come: one
-/// of the two sees the other, and hands it on.
+/// No thread blocks here. A task that finds the lock held pushes itself onto `arrivals`. When the holder
+/// leaves, it sorts the arrivals and hands the lock to one of them without releasing it. No wake-up is lost:
+/// after its push a task checks whether the lock is held, and after its release a holder checks `arrivals`.
+/// One of the two sees the other, and hands the lock on.
 final class LockCore: @unchecked Sendable {
   let engine: Engine
   let name: String
@@ -193,7 +193,7 @@ final class LockDonor: Linked, Sendable {
 final class LockWant: Linked, Sendable {
   let lock: LockCore
   let section: LockSection
-  // relaxed: who misses that it is over donates what is wanted no more, and nothing else.
+  // relaxed: a thread that misses the end donates without need; nothing else depends on it.
   let isOver = Atomic<Bool>(false)
   // Set before it is published.
   nonisolated(unsafe) var below: UInt = 0

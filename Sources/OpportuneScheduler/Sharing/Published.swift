@@ -148,7 +148,7 @@ public final class Published<Value: Sendable>: Sendable {
       case 3: aging.boxes = [[], [], []]
       default: break
       }
-      // relaxed: a hint. Readers go where nothing waits for.
+      // relaxed: a hint. New readers use the counter that no retired box waits for.
       side.store(aging.boxes[2].isEmpty ? 0 : 1, ordering: .relaxed)
     }
   }

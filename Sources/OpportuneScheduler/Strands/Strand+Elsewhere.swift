@@ -11,8 +11,8 @@ final class LooseJob: Linked {
   init(_ entry: JobEntry) { self.entry = entry }
 }
 
-/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, or a thread is ending. Such
-/// jobs still run one after the other; closures are cancelled once the scheduler is closed.
+/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, or a thread is ending.
+/// Such jobs still run one after the other; closures are cancelled once the scheduler is closed.
 extension Strand {
   /// Runs a job that cannot be queued. If the strand has a runner, the job runs after the runner's turn.
   func runElsewhere(_ entry: JobEntry) {

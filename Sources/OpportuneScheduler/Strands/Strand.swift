@@ -276,10 +276,12 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       let word = state.load(ordering: .sequentiallyConsistent)
       return postToken(worker, producer, seen: word, in: app)
     }
-    // It has waited for that, or the app has been moved: it goes where it belongs, and is still queued.
-    if !isDonated, home !== app {
-      if let token { return post(token, nil, producer, in: home) }
-      return postToken(nil, producer, seen: state.load(ordering: .sequentiallyConsistent))
+    // The app was suspended, or has been moved since the token was queued: the token goes to the ceiling. The
+    // worker's pool counts as well, since the app may have risen after a background worker took the token.
+    if !isDonated, let ceiling, home !== app || worker.pool.pool.rawValue < ceiling.band.rawValue {
+      if let token { return post(token, nil, producer, in: ceiling) }
+      let word = state.load(ordering: .sequentiallyConsistent)
+      return postToken(nil, producer, seen: word, in: ceiling)
     }
     defer { if isDonated { app.leaveDonated() } }
     let band = worker.app?.band ?? app.band

@@ -9,14 +9,14 @@ public enum BackgroundClass: Sendable, Hashable, CaseIterable, Codable {
   case nice19LongSlice
 }
 
-/// The kernel scheduling class of foreground work that was demoted into the overlap of the bands. It decides who
-/// gets more of a CPU that demoted and background work share.
+/// The kernel scheduling class of foreground work that was demoted into the overlap of the bands. It decides
+/// who gets more of a CPU that demoted and background work share.
 public enum OverlapClass: Sendable, Hashable, CaseIterable, Codable {
   /// The background's class: a demoted thread and a background thread get equal shares.
   case background
-  /// `SCHED_OTHER` at nice 19. A demoted thread weighs 15 where a `SCHED_IDLE` thread weighs 3, so one sixth of
-  /// the CPU is left to the background thread. The same weight as ``background`` where the background has nice
-  /// 19 itself.
+  /// `SCHED_OTHER` at nice 19. A demoted thread weighs 15 where a `SCHED_IDLE` thread weighs 3, so one sixth
+  /// of the CPU is left to the background thread. The same weight as ``background`` where the background has
+  /// nice 19 itself.
   case nice19
 }
 
@@ -46,8 +46,8 @@ package struct KernelPrivileges: Sendable, Hashable {
 
 /// How the kernel schedules one worker: class, nice value, slice.
 ///
-/// ``init(worker:level:depth:bands:backgroundClass:overlapClass:privileges:)`` is the whole policy. A value: safe
-/// to use from any thread.
+/// ``init(worker:level:depth:bands:backgroundClass:overlapClass:privileges:)`` is the whole policy. A value:
+/// safe to use from any thread.
 package struct KernelPriority: Sendable, Hashable {
   /// The kernel's scheduling classes in use.
   package enum Policy: Sendable, Hashable, CaseIterable {

@@ -15,8 +15,8 @@ int64_t opp_bench_bare(uint32_t count, uint32_t batch, int fd, uint64_t size);
 int64_t opp_bench_ring(uint32_t count, uint32_t batch, int fd, uint64_t size);
 
 /*
- * One request at a time, handed to another thread that owns the ring and answers by waking the first: what an
- * owner thread costs. Returns as above.
+ * One request at a time, handed to another thread that owns the ring and answers by waking the first: what a
+ * reactor's thread costs. Returns as above.
  */
 int64_t opp_bench_handed_over(uint32_t count, int fd, uint64_t size);
 
