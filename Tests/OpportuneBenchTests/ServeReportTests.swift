@@ -26,7 +26,7 @@ import Testing
         ServeOutcome(
           measured: 1..<1_000_000_000, end: 1_000_000_000, samples: samples,
           slices: [Slice(begin: begin, end: end)], count: count, resident: 64_000_000, isRealTime: false),
-        cores: 2, runStart: 0)
+        rule: NoiseRule(), cores: 2, runStart: 0)
       return tally
     }
     return ServeReport(machine: .current(), noise: NoiseReport(), tallies: tallies, notes: ["a <note>"])

@@ -12,6 +12,9 @@ package struct ServeBench: Sendable {
   /// What clients ask is as ``ServePlan`` has it, unless a test asks less.
   var adjust: @Sendable (inout ServePlan) -> Void = { _ in }
 
+  /// What is left out because the host disturbed it.
+  var rule = NoiseRule()
+
   package init(
     options: ServeOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
@@ -75,8 +78,8 @@ package struct ServeBench: Sendable {
           plan: plan, contender: contender, questions: data.questions, meter: meter,
           launch: { try launch($0, limit.mebibytes) }, isInterrupted: isInterrupted)
         let outcome = try withExtendedLifetime((folder, own)) { try window.run(setup) }
-        tallies[turn].count(outcome, cores: machine.cores, runStart: start)
-        report.noise.count(outcome.slices, rule: NoiseRule(), cores: machine.cores)
+        tallies[turn].count(outcome, rule: rule, cores: machine.cores, runStart: start)
+        report.noise.count(outcome.slices, rule: rule, cores: machine.cores)
       }
     }
     report.tallies = tallies.filter { !$0.accounts.isEmpty }

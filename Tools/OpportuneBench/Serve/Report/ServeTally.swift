@@ -19,8 +19,7 @@ struct ServeTally: Sendable {
     self.load = load
   }
 
-  mutating func count(_ outcome: ServeOutcome, cores: Int, runStart: Nanoseconds) {
-    let rule = NoiseRule()
+  mutating func count(_ outcome: ServeOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
     let leftOut = rule.leftOut(outcome.slices, cores: cores)
     for kind in ServeRequest.Kind.allCases where kind != .statistics {
       let samples = outcome.samples.filter { $0.kind == kind }
