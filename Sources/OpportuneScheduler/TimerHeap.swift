@@ -76,16 +76,16 @@ struct TimerHeap<Payload> {
   /// Removes dead nodes, until a live timer is at the top of both heaps and dead nodes do not outnumber live
   /// ones.
   private mutating func prune() {
-    prune(\.byLatest) { $0.latest }
-    prune(\.byDeadline) { $0.deadline }
+    Self.prune(&byLatest, of: live) { $0.latest }
+    Self.prune(&byDeadline, of: live) { $0.deadline }
   }
 
-  private mutating func prune(_ heap: WritableKeyPath<Self, Heap<Node>>, time: (Timer) -> UInt64) {
+  private static func prune(_ heap: inout Heap<Node>, of live: [ID: Timer], time: (Timer) -> UInt64) {
     // The constant 16 keeps a small heap from being rebuilt again and again.
-    if self[keyPath: heap].count > 2 * live.count + 16 {
-      self[keyPath: heap] = Heap(live.map { Node(time: time($0.value), id: $0.key) })
+    if heap.count > 2 * live.count + 16 {
+      heap = Heap(live.map { Node(time: time($0.value), id: $0.key) })
     }
-    while let first = self[keyPath: heap].min, live[first.id] == nil { self[keyPath: heap].removeMin() }
+    while let first = heap.min, live[first.id] == nil { heap.removeMin() }
   }
 
   /// The number of nodes in both heaps, for tests of the memory bound.
