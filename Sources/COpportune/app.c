@@ -157,10 +157,10 @@ bool opp_app_set_band(opp_app *app, uint8_t band) {
 
 uint64_t opp_app_queued(const opp_app *app) {
     uint64_t count = 0;
-    for (int p = 0; p < PLACES; p++)
+    for (int end = 0; end < QUEUES_ENDS; end++)
         for (int rank = 0; rank < OPP_RANKS; rank++) {
-            /* [queue] acquire: see place_queue(). */
-            const opp_queue *queue = opp_load(&app->places[p].queue[rank], acquire);
+            /* [queue] acquire: see rank_queue(). */
+            const opp_queue *queue = opp_load(&app->queues[end].queue[rank], acquire);
             if (queue != NULL) count += opp_queue_count(queue);
         }
     return count;

@@ -46,9 +46,9 @@ static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(o
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
-        for (int p = 0; p < PLACES; p++)
+        for (int end = 0; end < QUEUES_ENDS; end++)
             for (int rank = 0; rank < OPP_RANKS; rank++) {
-                opp_queue *queue = opp_load(&app->places[p].queue[rank], acquire); /* [queue] */
+                opp_queue *queue = opp_load(&app->queues[end].queue[rank], acquire); /* [queue] */
                 if (queue != NULL) each(queue, drop, context);
             }
     }

@@ -39,7 +39,7 @@ int opp_pages_offer(void *memory, size_t bytes) {
 /*
  * It must be a write that the compiler cannot remove. Only writing to a page takes it back; a page that was
  * only read may be taken a moment later. An addition and a store of the old value do it. An `or` with 0 does
- * not, since Clang makes a load of it. relaxed: other threads see the page only after the pin has settled it;
+ * not, since Clang makes a load of it. relaxed: other threads see the page only after the pin has checked it;
  * the kernel is not a thread.
  */
 _Bool opp_pages_keep(uint64_t *word) {

@@ -3,38 +3,39 @@
  * whole state:
  *
  *     bits  0-7   VOLATILE  may be taken while PINS is 0. Set and cleared by the owner.
- *                 PURGED    the current bank is zero, the content gone. Set by a taker, cleared by filled().
+ *                 PURGED    the current bank is zero, the content gone. Set by a reclaimer, cleared by
+ *                           filled().
  *                 LAZY      the pages of the current bank were, or are being, returned by MADV_FREE: any may
- *                           be zero. Set by a lazy taker; cleared by the pin that settles which pages are
- *                           zero, or by an eager taker.
- *                 FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it.
+ *                           be zero. Set by a lazy reclaimer; cleared by the pin that finds out which pages
+ *                           are zero, or by an eager reclaimer.
+ *                 FILLING   one holder of a pin fills the current bank, or resolves what LAZY left of it.
  *                           Cleared by that holder only.
- *                 PURGING   a taker works on a bank: the current one if LAZY is set, else the other one.
- *                           Cleared by the taker only, when that bank is as LAZY says, or zero.
+ *                 PURGING   a reclaimer works on a bank: the current one if LAZY is set, else the other one.
+ *                           Cleared by the reclaimer only, when that bank is as LAZY says, or zero.
  *                 BANK      which bank is current.
  *                 CLOSED    the region is closed. Set by close(), cleared by the next open().
- *                 BROKEN    the kernel took a bank back neither way: no taker begins again.
+ *                 BROKEN    the kernel took a bank back neither way: no reclaimer begins again.
  *     bits  8-31  GENERATION  grows with every loss and opening, within its bits: an old state never recurs.
  *     bits 32-63  PINS      at the top, so that a pin is one addition without a carry into other fields.
  *
  * Invariants:
- *  1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0; no taker begins while
- *     PINS is not 0. So a bank that a pin has got is not changed until the unpin, and there is at most one
- *     taker.
- *  2. With PURGING clear, the other bank is zero. An eager taker therefore makes it current in the step that
- *     begins the taking. The next pin has zero memory at once, and never waits for the taker. The taker works
- *     on a bank that no pin can get until PURGING is clear again.
+ *  1. A reclaimer begins only by exchanging a word with PINS, FILLING and PURGING all 0; no reclaimer begins
+ *     while PINS is not 0. So a bank that a pin has got is not changed until the unpin, and there is at most
+ *     one reclaimer.
+ *  2. With PURGING clear, the other bank is zero. An eager reclaimer therefore makes it current in the step
+ *     that begins the taking. The next pin has zero memory at once, and never waits for the reclaimer. The
+ *     reclaimer works on a bank that no pin can get until PURGING is clear again.
  *  3. A pin during a lazy taking does the same for itself: it makes the other bank current, and the content
- *     counts as lost. The taker sees at its end that LAZY is clear, and returns that bank eagerly.
- *  4. FILLING is only set by a holder of a pin, so no taker begins while it is set.
+ *     counts as lost. The reclaimer sees at its end that LAZY is clear, and returns that bank eagerly.
+ *  4. FILLING is only set by a holder of a pin, so no reclaimer begins while it is set.
  *  5. Structs are never freed before their set, so any thread may read them. Memory is only accessed by a
- *     holder of a pin, or by the taker that has set PURGING. close() unmaps it, unless there is a taker: then
- *     the taker does, when it finds CLOSED at its end.
+ *     holder of a pin, or by the reclaimer that has set PURGING. close() unmaps it, unless there is a
+ *     reclaimer: then the reclaimer does, when it finds CLOSED at its end.
  *
- * A lazy loss is found page by page. Before the pages are offered, the taker stores for each page the index
- * of a word that is not zero. A page that the kernel took comes back as zero, so that word shows the loss. A
- * page without such a word is zero anyway, taken or not. This costs two bytes for each page. A reserved word
- * in each page would not, but would leave holes in the content.
+ * A lazy loss is found page by page. Before the pages are offered, the reclaimer stores for each page the
+ * index of a word that is not zero. A page that the kernel took comes back as zero, so that word shows the
+ * loss. A page without such a word is zero anyway, taken or not. This costs two bytes for each page. A
+ * reserved word in each page would not, but would leave holes in the content.
  */
 #include "opp_purge.h"
 #include "mapping.h"
@@ -72,26 +73,26 @@ struct opp_purge {
     /* Set by open before it publishes the word. The banks are for threads that may access the memory, the
      * rest for all. */
     _Alignas(64) uint8_t *bank[2];
-    /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who resolves it.
-     * Without pages of their own once LAZY is cleared. */
+    /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy reclaimer's, then who resolves
+     * it. Without pages of their own once LAZY is cleared. */
     uint16_t *mark;
     opp_purge_set *set;
     _Atomic(uint64_t) bytes;
     _Atomic(uint64_t) born;
     _Atomic(uint32_t) owner;
     _Atomic(uint32_t) group;
-    _Atomic(uint32_t) next_free; /* place + 1, or 0 */
-    uint32_t place;
+    _Atomic(uint32_t) next_free; /* index + 1, or 0 */
+    uint32_t index;
 };
 
 struct opp_purge_set {
     size_t page;
     _Atomic(uint64_t) born;
-    /* A stack of closed places: place + 1 in the low half. The high half is a tag that grows with every
-     * change of the stack, so that a place which was taken and returned is not mistaken for one that
+    /* A stack of closed regions: index + 1 in the low half. The high half is a tag that grows with every
+     * change of the stack, so that a region which was taken and returned is not mistaken for one that
      * stayed. */
     _Alignas(64) _Atomic(uint64_t) free;
-    _Atomic(uint32_t) places;
+    _Atomic(uint32_t) size; /* regions that there ever were, open or closed */
     _Atomic(opp_purge *) chunk[CHUNKS];
 };
 
@@ -111,7 +112,7 @@ opp_purge_set *opp_purge_set_create(void) {
     set->page = opp_pages_size();
     atomic_init(&set->born, 0);
     atomic_init(&set->free, 0);
-    atomic_init(&set->places, 0);
+    atomic_init(&set->size, 0);
     for (uint32_t i = 0; i < CHUNKS; i++) atomic_init(&set->chunk[i], NULL);
     return set;
 }
@@ -128,21 +129,21 @@ void opp_purge_set_destroy(opp_purge_set *set) {
     free(set);
 }
 
-static uint32_t chunk_of(uint32_t place) {
-    return 31u - (uint32_t)__builtin_clz(place / FIRST + 1);
+static uint32_t chunk_of(uint32_t index) {
+    return 31u - (uint32_t)__builtin_clz(index / FIRST + 1);
 }
 
-uint32_t opp_purge_set_places(const opp_purge_set *set) {
-    /* Acquire: the chunk of each place (release in add_place). */
-    return opp_load(&set->places, acquire);
+uint32_t opp_purge_set_size(const opp_purge_set *set) {
+    /* Acquire: the chunk of each region (release in add_region). */
+    return opp_load(&set->size, acquire);
 }
 
-opp_purge *opp_purge_set_at(const opp_purge_set *set, uint32_t place) {
-    uint32_t chunk = chunk_of(place);
+opp_purge *opp_purge_set_at(const opp_purge_set *set, uint32_t index) {
+    uint32_t chunk = chunk_of(index);
     OPP_ASSERT(chunk < CHUNKS);
-    OPP_ASSERT(place >= FIRST * ((1u << chunk) - 1));
-    /* Acquire: publishes its places, all closed (release in add_chunk). */
-    return opp_load(&set->chunk[chunk], acquire) + (place - FIRST * ((1u << chunk) - 1));
+    OPP_ASSERT(index >= FIRST * ((1u << chunk) - 1));
+    /* Acquire: publishes its regions, all closed (release in add_chunk). */
+    return opp_load(&set->chunk[chunk], acquire) + (index - FIRST * ((1u << chunk) - 1));
 }
 
 static bool add_chunk(opp_purge_set *set, uint32_t chunk) {
@@ -151,7 +152,7 @@ static bool add_chunk(opp_purge_set *set, uint32_t chunk) {
     if (fresh == NULL) return false;
     for (uint32_t i = 0; i < count; i++) {
         fresh[i].set = set;
-        fresh[i].place = FIRST * ((1u << chunk) - 1) + i;
+        fresh[i].index = FIRST * ((1u << chunk) - 1) + i;
         atomic_init(&fresh[i].word, CLOSED);
     }
     opp_purge *none = NULL;
@@ -159,38 +160,38 @@ static bool add_chunk(opp_purge_set *set, uint32_t chunk) {
     return true;
 }
 
-/* A place that never was used; NULL where memory is short. */
-static opp_purge *add_place(opp_purge_set *set) {
-    uint32_t place = opp_load(&set->places, relaxed);
+/* A region that never was used; NULL where memory is short. */
+static opp_purge *add_region(opp_purge_set *set) {
+    uint32_t index = opp_load(&set->size, relaxed);
     do {
-        uint32_t chunk = chunk_of(place);
+        uint32_t chunk = chunk_of(index);
         if (chunk >= CHUNKS) return NULL;
         if (opp_load(&set->chunk[chunk], relaxed) == NULL && !add_chunk(set, chunk)) return NULL;
-    } while (!opp_cas(&set->places, &place, place + 1, release));
-    return opp_purge_set_at(set, place);
+    } while (!opp_cas(&set->size, &index, index + 1, release));
+    return opp_purge_set_at(set, index);
 }
 
 static opp_purge *claim(opp_purge_set *set) {
-    /* Acquire: all earlier uses of the place (release in give_place). */
+    /* Acquire: all earlier uses of the region (release in put_back). */
     uint64_t top = opp_load(&set->free, acquire);
     while ((uint32_t)top != 0) {
         opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
         OPP_ASSERT(region->set == set);
-        OPP_ASSERT(region->place == (uint32_t)top - 1);
+        OPP_ASSERT(region->index == (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
         /* relaxed: what it reads was acquired above, and the tag shows that it is the same. */
         if (opp_cas(&set->free, &top, next, relaxed)) return region;
         top = opp_load(&set->free, acquire);
     }
-    return add_place(set);
+    return add_region(set);
 }
 
-static void give_place(opp_purge *region) {
+static void put_back(opp_purge *region) {
     uint64_t top = opp_load(&region->set->free, relaxed), mine;
     do {
         opp_store(&region->next_free, (uint32_t)top, relaxed);
-        mine = ((top >> 32) + 1) << 32 | (region->place + 1);
-        /* Release: publishes the place to the thread that claims it next (acquire in claim). */
+        mine = ((top >> 32) + 1) << 32 | (region->index + 1);
+        /* Release: publishes the region to the thread that claims it next (acquire in claim). */
     } while (!opp_cas(&region->set->free, &top, mine, release));
 }
 
@@ -204,7 +205,7 @@ static size_t mapped(const opp_purge_set *set, size_t bytes) {
 /* Unmaps the memory, which no thread uses any more. */
 static void unmap(opp_purge *region) {
     opp_pages_unmap(region->bank[0], mapped(region->set, opp_load(&region->bytes, relaxed)));
-    give_place(region);
+    put_back(region);
 }
 
 int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t group, opp_purge **out) {
@@ -238,7 +239,7 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
 }
 
 void opp_purge_close(opp_purge *region) {
-    /* Acquire: a taker has finished (release in finish_eagerly, take_lazily). Not release: each unpin has
+    /* Acquire: a reclaimer has finished (release in finish_eagerly, take_lazily). Not release: each unpin has
      * released the last use of its holder, and a read-modify-write continues that release sequence. */
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
     OPP_ASSERT(!(word & CLOSED));
@@ -266,21 +267,21 @@ static void drop_marks(opp_purge *region) {
     (void)opp_pages_drop(region->mark, mapped(region->set, bytes) - 2 * bytes);
 }
 
-/* The bank is not current, and belongs to this taker. */
+/* The bank is not current, and belongs to this reclaimer. */
 static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, bool was_lazy) {
     int result = opp_pages_drop(bank, (size_t)bytes);
     if (was_lazy) drop_marks(region);
     if (result < 0) opp_or(&region->word, BROKEN, relaxed);
-    /* Release: publishes the zeroed bank to the taker that makes it current again (acquire in take) and,
+    /* Release: publishes the zeroed bank to the reclaimer that makes it current again (acquire in take) and,
      * through that exchange, to its pins. Acquire: if it was closed meanwhile, the last use of it. */
     uint64_t word = opp_and(&region->word, ~(uint64_t)PURGING, acq_rel);
-    OPP_ASSERT(word & PURGING); /* its taker alone clears it */
+    OPP_ASSERT(word & PURGING); /* its reclaimer alone clears it */
     if (word & CLOSED) unmap(region);
     return result < 0 ? result : bytes;
 }
 
 /* Takes every page back from the kernel. Returns whether all were still there. The caller has set FILLING, or
- * is the taker of the bank. */
+ * is the reclaimer of the bank. */
 static bool is_all_there(opp_purge *region, uint8_t *bank) {
     size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
     for (size_t i = 0; i < pages; i++) {
@@ -295,15 +296,15 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     note_words(region, bank);
     int error = opp_pages_offer(bank, (size_t)bytes);
     /* If only a part was refused, such as locked pages, the rest may be gone already: LAZY stays, and the
-     * next pin settles it. */
+     * next pin resolves it. */
     uint64_t drop = error != 0 && is_all_there(region, bank) ? PURGING | LAZY : PURGING;
     if (drop & LAZY) drop_marks(region);
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
         OPP_ASSERT(word & PURGING);
-        /* Release: publishes the marks to the pin that settles (acquire in pin). Not acquire: any pin since
-         * the taking began would have cleared LAZY. So if the region was closed meanwhile, its last use was
-         * acquired in take. */
+        /* Release: publishes the marks to the pin that resolves them (acquire in pin). Not acquire: any pin
+         * since the taking began would have cleared LAZY. So if the region was closed meanwhile, its last use
+         * was acquired in take. */
         if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
         if (word & CLOSED) unmap(region);
         return error == 0 ? bytes : error;
@@ -366,7 +367,7 @@ static opp_purge_access resolve_lazy(opp_purge *region, uint8_t *bank, void **co
     return OPP_PURGE_EMPTY;
 }
 
-/* The pin is held: no taker begins, but a lazy one may be at work. */
+/* The pin is held: no reclaimer begins, but a lazy one may be at work. */
 static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
     /* relaxed: the exchange, or the load at the end, acquires before the memory is accessed. */
     uint64_t word = opp_load(&region->word, relaxed);
@@ -393,8 +394,8 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
 }
 
 opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
-    /* Acquire: what was filled (release in filled) or settled. A later taker sees the pin, since both change
-     * the same word. */
+    /* Acquire: what was filled (release in filled) or resolved. A later reclaimer sees the pin, since both
+     * change the same word. */
     uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
     OPP_ASSERT(!(word & CLOSED));
     OPP_ASSERT(word + PIN_ONE >= PIN_ONE); /* it carries nowhere */

@@ -11,19 +11,19 @@
 
 #include <stdlib.h>
 
-static opp_queue *place_queue(opp_app *app, place *place, uint8_t rank) {
+static opp_queue *rank_queue(opp_app *app, rank_queues *queues, uint8_t rank) {
     /* [queue] acquire: pairs with the exchange below; the queue is initialised. */
-    opp_queue *queue = opp_load(&place->queue[rank], acquire);
+    opp_queue *queue = opp_load(&queues->queue[rank], acquire);
     if (queue != NULL) return queue;
     opp_queue *fresh = malloc(sizeof(opp_queue));
     if (fresh == NULL) return NULL;
     opp_queue_init(fresh, &app->core->segments);
-    if (opp_cas(&place->queue[rank], &queue, fresh, release)) { /* [queue] release: see above */
+    if (opp_cas(&queues->queue[rank], &queue, fresh, release)) { /* [queue] release: see above */
         opp_add(&app->core->queue_bytes, sizeof(opp_queue), relaxed); /* statistics */
         return fresh;
     }
     free(fresh);
-    return opp_load(&place->queue[rank], acquire); /* [queue] */
+    return opp_load(&queues->queue[rank], acquire); /* [queue] */
 }
 
 static uint32_t producer_stamp(opp_producer *producer, opp_core *core) {
@@ -34,23 +34,24 @@ static uint32_t producer_stamp(opp_producer *producer, opp_core *core) {
 
 /* Queues `job`, sets its rank's ready bit, then reads the app's word. Returns the fifo, or NULL: memory is
  * short. */
-static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place, uint8_t rank, opp_job job,
+static opp_fifo *rank_insert(opp_producer *producer, opp_app *app, rank_queues *queues, uint8_t rank,
+                             opp_job job,
                               uint64_t *state) {
     OPP_ASSERT(rank < OPP_RANKS);
     opp_core *core = app->core;
-    opp_queue *queue = place_queue(app, place, rank);
+    opp_queue *queue = rank_queue(app, queues, rank);
     if (queue == NULL) return NULL;
     opp_fifo *fifo = opp_queue_fifo(queue, producer);
     if (fifo == NULL || fifo_push(fifo, &core->segments, job, producer_stamp(producer, core)) < 0)
         return NULL;
-    ready_bit_set(ready_bit_at(place->ranks, rank));
+    ready_bit_set(ready_bit_at(queues->ranks, rank));
     *state = opp_load(&app->state, seq_cst); /* [ready] */
     return fifo;
 }
 
 int opp_app_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     uint64_t state;
-    if (place_insert(producer, app, &app->places[PLACE_FRONT], rank, job, &state) == NULL) return -ENOMEM;
+    if (rank_insert(producer, app, &app->queues[QUEUES_FRONT], rank, job, &state) == NULL) return -ENOMEM;
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     uint8_t number = level_of(app->core, state, rank);
     opp_app_show_at(app, number);
@@ -75,7 +76,7 @@ static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *
     OPP_ASSERT(fifo->producer == producer); /* R5 */
     producer->path = (opp_path){
         .app = app, .state = state, .fifo = fifo, .rank = rank, .level = number,
-        .rank_ready = ready_bit_at(app->places[PLACE_BACK].ranks, rank),
+        .rank_ready = ready_bit_at(app->queues[QUEUES_BACK].ranks, rank),
         .app_ready = level_app_bit(core, number, app->index),
         .level_ready = ready_bit_at(core->ready, number)};
     return path_show(&producer->path);
@@ -87,7 +88,7 @@ static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *
                                                opp_job job) {
     if (rank >= OPP_RANKS) return -EINVAL;
     uint64_t state;
-    opp_fifo *fifo = place_insert(producer, app, &app->places[PLACE_BACK], rank, job, &state);
+    opp_fifo *fifo = rank_insert(producer, app, &app->queues[QUEUES_BACK], rank, job, &state);
     return fifo == NULL ? -ENOMEM : path_find(producer, app, rank, fifo, state);
 }
 

@@ -82,7 +82,7 @@ static void queue_end_sweeping(opp_queue *queue) {
     opp_store(&queue->sweeping, false, release);
 }
 
-static size_t cache_place(const opp_queue *queue) {
+static size_t cache_index(const opp_queue *queue) {
     return ((uintptr_t)queue >> 4 ^ (uintptr_t)queue >> 10) % OPP_PRODUCER_CACHE;
 }
 
@@ -90,8 +90,8 @@ static size_t cache_place(const opp_queue *queue) {
  * change. */
 static void queue_sweep(opp_queue *queue) {
     if (!queue_try_sweeping(queue)) return;
-    size_t place = cache_place(queue);
-    OPP_ASSERT(place < OPP_PRODUCER_CACHE);
+    size_t index = cache_index(queue);
+    OPP_ASSERT(index < OPP_PRODUCER_CACHE);
     opp_fifo *before = opp_load(&queue->fifos, acquire); /* [fifos] */
     OPP_ASSERT(before != NULL); /* the caller has met it */
     for (opp_fifo *fifo = fifo_next(before); fifo != NULL; fifo = fifo_next(before)) {
@@ -103,7 +103,7 @@ static void queue_sweep(opp_queue *queue) {
         /* relaxed: this thread owns the tail; an old head only makes the fifo stay. */
         bool rests = ours && opp_load(&fifo->head, relaxed) == opp_load(&fifo->tail, relaxed);
         if (rests) {
-            if (producer->cache[place].queue == queue) producer->cache[place].queue = NULL;
+            if (producer->cache[index].queue == queue) producer->cache[index].queue = NULL;
             if (producer->path.fifo == fifo) producer->path.app = NULL;
             /* [next] release: passes on what was acquired of the fifo behind. */
             OPP_ASSERT(before != fifo);
@@ -132,10 +132,10 @@ static opp_fifo *queue_have_back(opp_queue *queue, const opp_producer *producer)
 }
 
 opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer) {
-    size_t place = cache_place(queue);
-    if (producer->cache[place].queue == queue) {
-        OPP_ASSERT(producer->cache[place].fifo->producer == producer);
-        return producer->cache[place].fifo;
+    size_t index = cache_index(queue);
+    if (producer->cache[index].queue == queue) {
+        OPP_ASSERT(producer->cache[index].fifo->producer == producer);
+        return producer->cache[index].fifo;
     }
     /* [fifos] acquire: pairs with the exchange below; `next` and `producer` are set. */
     opp_fifo *fifo = opp_load(&queue->fifos, acquire);
@@ -155,8 +155,8 @@ opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer) {
         } while (!opp_cas(&queue->fifos, &first, fifo, seq_cst));
     }
     OPP_ASSERT(fifo->producer == producer);
-    producer->cache[place].queue = queue;
-    producer->cache[place].fifo = fifo;
+    producer->cache[index].queue = queue;
+    producer->cache[index].fifo = fifo;
     return fifo;
 }
 

@@ -58,13 +58,13 @@
 
 _Static_assert(OPP_RANKS == READY_WORDS_64 * WORD_BITS && OPP_LEVELS == OPP_RANKS, "both are 64 ready bits");
 
-/* An app's jobs by rank, or what was given back of them. */
-typedef struct place {
+/* An app's queues by rank: of its jobs as they were pushed, or of those that were given back. */
+typedef struct rank_queues {
     ready_word ranks[READY_WORDS_64];
     _Atomic(opp_queue *) queue[OPP_RANKS];
-} place;
+} rank_queues;
 
-enum { PLACE_BACK = 0, PLACE_FRONT = 1, PLACES = 2 };
+enum { QUEUES_BACK = 0, QUEUES_FRONT = 1, QUEUES_ENDS = 2 };
 
 #ifndef OPP_CHECKED
 #define OPP_WORD_APPS WORD_BITS /* apps that share a word of a level's ready bits */
@@ -76,7 +76,7 @@ struct opp_app {
     _Atomic(uint32_t) in_use;
     void *context;
     _Alignas(OPP_LINE) _Atomic(uint64_t) state;
-    _Alignas(OPP_LINE) place places[PLACES];
+    _Alignas(OPP_LINE) rank_queues queues[QUEUES_ENDS];
 };
 
 struct opp_core {
@@ -85,11 +85,11 @@ struct opp_core {
     ready_word *levels; /* OPP_LEVELS times as many */
     uint64_t rank_mask[OPP_BANDS][OPP_LEVELS]; /* ranks that stand at a level */
     _Atomic(opp_app *) apps[OPP_MAX_APPS]; /* made on first use, kept */
-    _Atomic(uint32_t) app_end;             /* no place at or above it was ever an app's; grows only */
-    _Atomic(uint32_t) free_app;            /* below it no place was free when it was last looked for one */
+    _Atomic(uint32_t) app_end;             /* no index at or above it was ever an app's; grows only */
+    _Atomic(uint32_t) free_app;            /* below it no index was free at the last search */
     _Atomic(opp_producer *) producers;     /* grows only */
     _Atomic(opp_consumer *) consumers;     /* grows only */
-    _Atomic(opp_queue *) queues;               /* strands' queues; grows only */
+    _Atomic(opp_queue *) queues;           /* strands' queues; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
     _Atomic(uint32_t) holds;               /* the scheduler's reference, and one for each registered thread */
     _Atomic(bool) destroyed;
@@ -107,9 +107,9 @@ struct opp_consumer {
     struct {
         opp_app *app;
         opp_queue *queue;
-        ready_word *front;   /* of the ranks of what was given back to the app */
-        uint64_t state; /* the app's word, of which all this is the path */
-        uint8_t level;  /* OPP_LEVEL_NONE where nothing is remembered */
+        ready_word *front; /* of the ranks of what was given back to the app */
+        uint64_t state;    /* the app's word, of which all this is the path */
+        uint8_t level;     /* OPP_LEVEL_NONE where nothing is remembered */
         uint8_t rank, band;
     } last; /* where the last job came from */
     opp_queue_memory memory;
@@ -136,8 +136,8 @@ static inline uint8_t level_of(const opp_core *core, uint64_t state, unsigned ra
 
 /* Ranks of `app` that may hold something. */
 static inline uint64_t app_ranks(const opp_app *app) {
-    return ready_bits_maybe_64(app->places[PLACE_FRONT].ranks) |
-        ready_bits_maybe_64(app->places[PLACE_BACK].ranks);
+    return ready_bits_maybe_64(app->queues[QUEUES_FRONT].ranks) |
+        ready_bits_maybe_64(app->queues[QUEUES_BACK].ranks);
 }
 
 /* Those of them that stand at level `number` while the word is `state`. */
@@ -153,7 +153,7 @@ static inline ready_word *level_apps(const opp_core *core, unsigned number) {
     return core->levels + number * core->level_words;
 }
 
-/* That of the app in place `index`. */
+/* That of the app of that index. */
 static inline ready_bit level_app_bit(const opp_core *core, unsigned number, uint32_t index) {
     OPP_ASSERT(index < core->config.max_apps);
     return (ready_bit){.word = &level_apps(core, number)[index / OPP_WORD_APPS],

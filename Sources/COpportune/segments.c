@@ -71,9 +71,9 @@ opp_segment *opp_segments_take(opp_segments *segments) {
     /* [pool] acquire: pairs with opp_segments_put(). */
     uint64_t top = opp_load(&segments->top, acquire);
     for (;;) {
-        uint32_t place = (uint32_t)top;
-        if (place == 0) return segments_grow(segments);
-        opp_segment *segment = segments_segment(segments, place - 1);
+        uint32_t number = (uint32_t)top;
+        if (number == 0) return segments_grow(segments);
+        opp_segment *segment = segments_segment(segments, number - 1);
         /* relaxed: if another thread took the segment meanwhile, this value is meaningless, and the tag makes
          * the exchange fail. */
         uint64_t desired = ((top >> 32) + 1) << 32 | opp_load(&segment->next, relaxed);

@@ -3,10 +3,10 @@
  * other memory is published through it.
  *
  * Invariant: a lookup returns a value that was stored under that key, or nothing (up to a collision of the
- * 64-bit check word). A slot holds the value and a check word computed from key and value. Two writers can
- * interleave their stores and leave the value of one with the check word of the other. Such a slot matches no
- * key, and both entries are lost. Storing the plain key is not enough: a writer can be preempted for seconds
- * between its two stores, and a new task was then charged with the CPU time of another task.
+ * 64-bit check word). An entry holds the value and a check word computed from key and value. Two writers can
+ * interleave their stores and leave the value of one with the check word of the other. Such an entry matches
+ * no key, and both entries are lost. Storing the plain key is not enough: a writer can be preempted for
+ * seconds between its two stores, and a new task was then charged with the CPU time of another task.
  */
 #include "opp_assert.h"
 #include "opp_table.h"
@@ -17,14 +17,14 @@
 
 #define WAYS 4u
 
-typedef struct place {
+typedef struct entry {
     _Atomic(uint64_t) value;
     _Atomic(uint64_t) seal;
-} place;
+} entry;
 
 /* A cache line: one set. */
 typedef struct set {
-    _Alignas(64) place way[WAYS];
+    _Alignas(64) entry way[WAYS];
 } set;
 
 struct opp_table {
@@ -68,22 +68,22 @@ static uint64_t table_seal(uint64_t key, uint64_t value) {
     return key ^ value * 0xD6E8FEB86659FD93u;
 }
 
-/* The key of the slot's entry; 0 if the slot is empty. For words of different writers, a number that is
+/* The entry's key; 0 if the entry is empty. For words of different writers, a number that is
  * almost certainly no key in use. */
-static uint64_t place_key(const place *place, uint64_t value) {
-    return table_seal(opp_load(&place->seal, relaxed), value);
+static uint64_t entry_key(const entry *entry, uint64_t value) {
+    return table_seal(opp_load(&entry->seal, relaxed), value);
 }
 
-static void place_fill(place *place, uint64_t key, uint64_t value) {
-    opp_store(&place->value, value, relaxed);
-    opp_store(&place->seal, table_seal(key, value), relaxed);
+static void entry_fill(entry *entry, uint64_t key, uint64_t value) {
+    opp_store(&entry->value, value, relaxed);
+    opp_store(&entry->seal, table_seal(key, value), relaxed);
 }
 
-/* The slot that holds `key`; for key 0, an empty slot. NULL if none. *value is the value read from it. */
-static place *set_find(set *set, uint64_t key, uint64_t *value) {
+/* The entry that holds `key`; for key 0, an empty one. NULL if none. *value is the value read from it. */
+static entry *set_find(set *set, uint64_t key, uint64_t *value) {
     for (uint32_t i = 0; i < WAYS; i++) {
         *value = opp_load(&set->way[i].value, relaxed);
-        if (place_key(&set->way[i], *value) == key) return &set->way[i];
+        if (entry_key(&set->way[i], *value) == key) return &set->way[i];
     }
     return NULL;
 }
@@ -97,19 +97,19 @@ void opp_table_put(opp_table *table, uint64_t key, uint64_t value) {
     OPP_ASSERT(key != 0);
     set *set = table_set(table, key);
     uint64_t old;
-    place *place = set_find(set, key, &old);
-    if (place == NULL) place = set_find(set, 0, &old);
-    if (place == NULL) {
-        place = &set->way[opp_add(&table->next[set - table->sets], 1, relaxed) % WAYS];
+    entry *entry = set_find(set, key, &old);
+    if (entry == NULL) entry = set_find(set, 0, &old);
+    if (entry == NULL) {
+        entry = &set->way[opp_add(&table->next[set - table->sets], 1, relaxed) % WAYS];
         opp_add(&table->evictions, 1, relaxed);
     }
-    place_fill(place, key, value);
+    entry_fill(entry, key, value);
 }
 
 void opp_table_remove(opp_table *table, uint64_t key) {
     uint64_t value;
-    place *place = set_find(table_set(table, key), key, &value);
-    if (place != NULL) place_fill(place, 0, 0);
+    entry *entry = set_find(table_set(table, key), key, &value);
+    if (entry != NULL) entry_fill(entry, 0, 0);
 }
 
 uint64_t opp_table_evictions(const opp_table *table) {

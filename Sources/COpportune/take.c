@@ -42,15 +42,15 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, uint64
 }
 
 /* Takes from the queue of a rank, or clears the ready bit. */
-static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
+static bool rank_take(opp_consumer *consumer, rank_queues *queues, unsigned rank, opp_taken *taken) {
     OPP_ASSERT(rank < OPP_RANKS);
-    if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
+    if (!(ready_bits_maybe_64(queues->ranks) & 1ull << rank)) return false;
     /* relaxed: the thread that set the ready bit had seen the queue */
-    opp_queue *queue = opp_load(&place->queue[rank], relaxed);
+    opp_queue *queue = opp_load(&queues->queue[rank], relaxed);
     if (queue == NULL) return false;
     if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job,
                      &taken->stolen)) return true;
-    ready_bit ready = ready_bit_at(place->ranks, rank);
+    ready_bit ready = ready_bit_at(queues->ranks, rank);
     if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, opp_queue_count(queue) != 0);
     return false;
 }
@@ -61,7 +61,7 @@ static void consumer_remember(opp_consumer *consumer, opp_app *app, uint64_t sta
     OPP_ASSERT(taken->level == level_of(app->core, state, taken->rank)); /* R3 */
     consumer->last.app = app;
     consumer->last.queue = consumer->memory.queue;
-    consumer->last.front = app->places[PLACE_FRONT].ranks;
+    consumer->last.front = app->queues[QUEUES_FRONT].ranks;
     consumer->last.state = state;
     consumer->last.level = taken->level;
     consumer->last.rank = taken->rank;
@@ -84,8 +84,8 @@ static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint
     }
     for (; ranks != 0; ranks &= ranks - 1) {
         unsigned rank = (unsigned)__builtin_ctzll(ranks);
-        bool front = place_take(consumer, &app->places[PLACE_FRONT], rank, taken);
-        if (!front && !place_take(consumer, &app->places[PLACE_BACK], rank, taken)) continue;
+        bool front = rank_take(consumer, &app->queues[QUEUES_FRONT], rank, taken);
+        if (!front && !rank_take(consumer, &app->queues[QUEUES_BACK], rank, taken)) continue;
         taken->level = (uint8_t)number;
         taken->rank = (uint8_t)rank;
         taken->band = state_band(state);
@@ -226,9 +226,9 @@ static bool app_has_queued(const opp_app *app, unsigned number) {
     uint64_t state = opp_load(&app->state, seq_cst); /* [ready] */
     if (state & STATE_SUSPENDED) return false;
     for (uint64_t ranks = app_ranks_at(app, state, number); ranks != 0; ranks &= ranks - 1)
-        for (int p = 0; p < PLACES; p++) {
+        for (int end = 0; end < QUEUES_ENDS; end++) {
             /* [queue] */
-            const opp_queue *queue = opp_load(&app->places[p].queue[__builtin_ctzll(ranks)], acquire);
+            const opp_queue *queue = opp_load(&app->queues[end].queue[__builtin_ctzll(ranks)], acquire);
             if (queue != NULL && opp_queue_count(queue) != 0) return true;
         }
     return false;

@@ -97,12 +97,12 @@ static int read_cpus(const char *root, const opp_topology_calls *calls, opp_topo
 
 /* Puts `number` into the ascending list, unless it is there or the list is full. */
 static void node_insert(int number[OPP_MAX_NODES], uint32_t *count, int node) {
-    uint32_t place = 0;
+    uint32_t index = 0;
     OPP_ASSERT(*count <= OPP_MAX_NODES);
-    while (place < *count && number[place] < node) place++;
-    if (*count == OPP_MAX_NODES || (place < *count && number[place] == node)) return;
-    memmove(&number[place + 1], &number[place], (*count - place) * sizeof number[0]);
-    number[place] = node;
+    while (index < *count && number[index] < node) index++;
+    if (*count == OPP_MAX_NODES || (index < *count && number[index] == node)) return;
+    memmove(&number[index + 1], &number[index], (*count - index) * sizeof number[0]);
+    number[index] = node;
     (*count)++;
 }
 
@@ -123,15 +123,15 @@ static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) 
     int number[OPP_MAX_NODES];
     int node_of[OPP_MAX_CPUS];
     uint32_t count = 0;
-    for (uint32_t place = 0; place < topology->cpu_count; place++) {
-        int node = calls->node_of(topology->cpu[place]);
-        node_of[place] = node < 0 ? 0 : node;
-        node_insert(number, &count, node_of[place]);
+    for (uint32_t index = 0; index < topology->cpu_count; index++) {
+        int node = calls->node_of(topology->cpu[index]);
+        node_of[index] = node < 0 ? 0 : node;
+        node_insert(number, &count, node_of[index]);
     }
     OPP_ASSERT(count > 0);
     topology->node_count = count;
-    for (uint32_t place = 0; place < topology->cpu_count; place++)
-        topology->node_of[place] = node_index(number, count, node_of[place]);
+    for (uint32_t index = 0; index < topology->cpu_count; index++)
+        topology->node_of[index] = node_index(number, count, node_of[index]);
     for (uint32_t from = 0; from < count; from++)
         for (uint32_t to = 0; to < count; to++)
             topology->distance[from][to] = distance_between(calls, number[from], number[to]);

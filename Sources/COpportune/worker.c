@@ -1,5 +1,5 @@
 /*
- * A worker and the transitions of its slot. The resources of a pool (tokens, places for demoted work, the
+ * A worker and the transitions of its slot. The resources of a pool (tokens, room for demoted work, the
  * call of the spare worker) are in worker_pool.c.
  *
  *     IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
@@ -10,7 +10,7 @@
  *                                     HANDED_OFF <------> SUNK       by the monitor, while it is inside a job
  *
  * Invariants
- *  W1  The word alone says what a worker holds: in RUNNING and WOKEN a token, in DEMOTED and SUNK a place
+ *  W1  The word alone says what a worker holds: in RUNNING and WOKEN a token, in DEMOTED and SUNK room
  *      among the demoted, in SPARE (and CALLED, where it was called for that) the call of the spare worker.
  *      If a step of the word gives something up, the thread that made the step returns it, and no other. What
  *      a step adds was acquired before.
@@ -24,7 +24,7 @@
  * monitor never lets two workers take one token. Of two exchanges from RUNNING, to IDLE and to HANDED_OFF,
  * one fails and reads the other's value, and by W1 the token is returned once. If the monitor comes too late,
  * when the job has ended and another has begun, it takes the token of that one: one job more runs beside the
- * tokens until its end, which settles it.
+ * tokens until it ends.
  *
  * A stopped thread. A worker that is stopped inside a job keeps its token until the monitor hands it to
  * another. Between two jobs it keeps the token. A monitor that is stopped between the step and the return
@@ -270,8 +270,8 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
         opp_pool_leave(pool);
         opp_consumer_join(worker->consumer, 0);
     } else {
-        /* The monitor has handed the token to another worker, which may have found the places full. The job's
-         * end settles it. */
+        /* The monitor has handed the token to another worker, which may have found no room. The token
+         * is returned at the job's end. */
         opp_pool_leave_demoted(pool);
     }
     return opp_pool_wake_if_ready(pool);
@@ -306,7 +306,7 @@ opp_wake opp_worker_goes_on(opp_worker *worker) {
 
 /* --- Steps of the monitor ------------------------------------------------------------------------- */
 
-/* From a token, or from the spare worker's place, to `slot`. */
+/* From a token, or from the call of the spare worker, to `slot`. */
 static bool worker_take_place(opp_worker *worker, opp_slot slot) {
     uint32_t word = opp_load(&worker->word, relaxed);
     OPP_ASSERT(slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK); /* W2 */
@@ -348,7 +348,7 @@ opp_handed opp_worker_count(opp_worker *worker) {
 opp_handed opp_worker_uncount(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
     if (slot_of(word) != OPP_SLOT_DEMOTED && slot_of(word) != OPP_SLOT_SUNK) return OPP_HANDED_NOT;
-    /* relaxed: as above; the place is returned afterwards. */
+    /* relaxed: as above; the room is returned afterwards. */
     if (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_HANDED_OFF, relaxed))
         return OPP_HANDED_NOT;
     opp_pool_leave_demoted(worker->pool);

@@ -1,9 +1,9 @@
 /*
- * A pool: run tokens, parked workers and wake-ups, places for demoted work, the spare worker. What a worker
+ * A pool: run tokens, parked workers and wake-ups, room for demoted work, the spare worker. What a worker
  * does with them is in worker.c.
  *
  *     count    tokens in use (low half) and number of tokens (high half), in one word
- *     demoted  places for demoted work: in use, the limit, and extra ones, in one word
+ *     demoted  room for demoted work: what is in use, the limit, and what was added, in one word
  *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
  *     word     one for each worker, a futex: its slot, PARKED or what it was woken for
  *     spare    whether a spare worker is awake (low two bits), and how often one was called
@@ -304,99 +304,101 @@ void opp_pool_end_search(opp_pool *pool) {
     opp_store(&pool->searching, false, relaxed);
 }
 
-/* --- Places for demoted work -------------------------------------------------------------------- */
+/* --- Room for demoted work, beside the tokens ---------------------------------------------------- */
 
-#define PLACES_BITS 21u
-#define PLACES_MASK ((1u << PLACES_BITS) - 1)
+#define DEMOTED_BITS 21u
+#define DEMOTED_MASK ((1u << DEMOTED_BITS) - 1)
 
-static uint32_t places_used(uint64_t demoted) {
-    return (uint32_t)demoted & PLACES_MASK;
+static uint32_t demoted_used(uint64_t demoted) {
+    return (uint32_t)demoted & DEMOTED_MASK;
 }
 
-static uint32_t places_limit(uint64_t demoted) {
-    return (uint32_t)(demoted >> PLACES_BITS) & PLACES_MASK;
+static uint32_t demoted_limit(uint64_t demoted) {
+    return (uint32_t)(demoted >> DEMOTED_BITS) & DEMOTED_MASK;
 }
 
-static uint32_t places_extra(uint64_t demoted) {
-    return (uint32_t)(demoted >> 2 * PLACES_BITS);
+static uint32_t demoted_extra(uint64_t demoted) {
+    return (uint32_t)(demoted >> 2 * DEMOTED_BITS);
 }
 
-/* The one rule: a multiple of the limit, and for work that may be no hog the extra places as well. */
-static uint32_t places_room(uint64_t demoted, opp_demotion why) {
+/* The one rule: a multiple of the limit, and for work that may be no hog what was added as well. */
+static uint32_t demoted_room(uint64_t demoted, opp_demotion why) {
     static const uint8_t times[] = {
         [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2,
             [OPP_DEMOTION_STARVES] = 16};
-    return times[why] * places_limit(demoted) + (why == OPP_DEMOTION_ONCE ? places_extra(demoted) : 0);
+    return times[why] * demoted_limit(demoted) + (why == OPP_DEMOTION_ONCE ? demoted_extra(demoted) : 0);
 }
 
 uint64_t opp_pool_takeable(const opp_pool *pool) {
     if (pool->demoted_levels == 0) return pool->levels;
-    /* [demoted] seq_cst: a worker that gives up its place does so before its last look at the queues. */
+    /* [demoted] seq_cst: a demoted worker is uncounted before its last look at the queues. */
     uint64_t demoted = opp_load(&pool->demoted, seq_cst);
-    uint32_t used = places_used(demoted);
-    if (used < places_room(demoted, OPP_DEMOTION_KNOWN)) return pool->levels;
+    uint32_t used = demoted_used(demoted);
+    if (used < demoted_room(demoted, OPP_DEMOTION_KNOWN)) return pool->levels;
     uint64_t fresh = pool->levels & ~pool->demoted_levels;
-    return used < places_room(demoted, OPP_DEMOTION_ONCE) ? fresh | pool->once_levels : fresh;
+    return used < demoted_room(demoted, OPP_DEMOTION_ONCE) ? fresh | pool->once_levels : fresh;
 }
 
 bool opp_pool_enter_demoted(opp_pool *pool, opp_demotion why) {
     uint64_t demoted = opp_load(&pool->demoted, relaxed); /* relaxed: the exchange reads the latest value */
     do {
-        if (places_used(demoted) >= places_room(demoted, why)) return false;
+        if (demoted_used(demoted) >= demoted_room(demoted, why)) return false;
     /* relaxed: only a count, like that of tokens */
     } while (!opp_cas(&pool->demoted, &demoted, demoted + 1, relaxed));
-    OPP_ASSERT(places_used(demoted) < places_room(demoted, why));
+    OPP_ASSERT(demoted_used(demoted) < demoted_room(demoted, why));
     return true;
 }
 
 void opp_pool_count_demoted(opp_pool *pool) {
     uint64_t before = opp_add(&pool->demoted, 1, relaxed); /* relaxed: as above */
-    OPP_ASSERT(places_used(before) < PLACES_MASK);
+    OPP_ASSERT(demoted_used(before) < DEMOTED_MASK);
     (void)before;
 }
 
 void opp_pool_leave_demoted(opp_pool *pool) {
     uint64_t before = opp_sub(&pool->demoted, 1, seq_cst); /* [demoted] before the next look at the queues */
-    OPP_ASSERT(places_used(before) > 0);                   /* L3 */
+    OPP_ASSERT(demoted_used(before) > 0);                   /* L3 */
     (void)before;
 }
 
 void opp_pool_set_demoted_limit(opp_pool *pool, uint32_t limit) {
-    if (limit > PLACES_MASK / 16) limit = PLACES_MASK / 16; /* far more than the possible number of workers */
-    uint64_t demoted = opp_load(&pool->demoted, relaxed), mask = (uint64_t)PLACES_MASK << PLACES_BITS;
+    /* far more than the possible number of workers */
+    if (limit > DEMOTED_MASK / 16) limit = DEMOTED_MASK / 16;
+    uint64_t demoted = opp_load(&pool->demoted, relaxed), mask = (uint64_t)DEMOTED_MASK << DEMOTED_BITS;
     /* relaxed: as opp_pool_set_tokens() */
-    while (!opp_cas(&pool->demoted, &demoted, (demoted & ~mask) | (uint64_t)limit << PLACES_BITS, relaxed)) {}
+    while (!opp_cas(&pool->demoted, &demoted, (demoted & ~mask) | (uint64_t)limit << DEMOTED_BITS,
+                    relaxed)) {}
 }
 
 /* relaxed, these three: the numbers may be out of date at once */
 uint32_t opp_pool_demoted_limit(const opp_pool *pool) {
-    return places_limit(opp_load(&pool->demoted, relaxed));
+    return demoted_limit(opp_load(&pool->demoted, relaxed));
 }
 
 uint32_t opp_pool_demoted(const opp_pool *pool) {
-    return places_used(opp_load(&pool->demoted, relaxed));
+    return demoted_used(opp_load(&pool->demoted, relaxed));
 }
 
 uint32_t opp_pool_room(const opp_pool *pool, opp_demotion why) {
-    return places_room(opp_load(&pool->demoted, relaxed), why);
+    return demoted_room(opp_load(&pool->demoted, relaxed), why);
 }
 
 bool opp_pool_add_room(opp_pool *pool) {
     uint64_t demoted = opp_load(&pool->demoted, relaxed);
     do {
-        uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
-        if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
+        uint32_t room = demoted_room(demoted, OPP_DEMOTION_ONCE);
+        if (demoted_used(demoted) < room || room >= demoted_room(demoted, OPP_DEMOTION_STARVES)) return false;
         /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a
          * worker that parks before that look sees what it has seen, or is parked there for it to be found. */
-    } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
+    } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * DEMOTED_BITS), relaxed));
     return true;
 }
 
 void opp_pool_take_room(opp_pool *pool) {
     uint64_t demoted = opp_load(&pool->demoted, relaxed);
     /* relaxed: only a count. */
-    while (places_extra(demoted) > 0 &&
-           !opp_cas(&pool->demoted, &demoted, demoted - (1ull << 2 * PLACES_BITS), relaxed)) {}
+    while (demoted_extra(demoted) > 0 &&
+           !opp_cas(&pool->demoted, &demoted, demoted - (1ull << 2 * DEMOTED_BITS), relaxed)) {}
 }
 
 /* --- The spare worker --------------------------------------------------------------------------- */

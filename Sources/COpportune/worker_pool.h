@@ -1,5 +1,5 @@
 /*
- * The shared definitions of worker_pool.c (tokens, parked workers, demoted places, the spare worker) and
+ * The shared definitions of worker_pool.c (tokens, parked workers, demoted work, the spare worker) and
  * worker.c (the transitions of a worker's slot). Private to the core. The invariants are at the top of each.
  */
 #ifndef OPP_POOL_PRIVATE_H
@@ -37,7 +37,7 @@ struct opp_worker {
 
 struct opp_pool {
     _Alignas(POOL_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
-    /* places for demoted work: extra << 42 | limit << 21 | in use */
+    /* room for demoted work: added << 42 | limit << 21 | in use */
     _Atomic(uint64_t) demoted;
     _Atomic(uint32_t) closed;
     _Atomic(bool) stalled;

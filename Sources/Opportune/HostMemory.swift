@@ -206,12 +206,12 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     // The app was chosen a moment ago. Its standing may have risen since, or it may have been launched again.
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
     let isThere = state == .suspended || state == .stopping || kept.stays
-    guard state != .active, isAsChosen, removal.way == .terminate || isThere,
+    guard state != .active, isAsChosen, removal.method == .terminate || isThere,
       !kept.stays || !removal.isOptional,
-      canHibernate || removal.way == .terminate || !removal.isOptional
+      canHibernate || removal.method == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
     report(.removal(app, removal))
-    guard removal.way == .hibernate else {
+    guard removal.method == .hibernate else {
       try? host.post(.app(app, .terminate))
       return
     }

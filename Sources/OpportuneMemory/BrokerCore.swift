@@ -121,8 +121,8 @@ final class BrokerCore: @unchecked Sendable {
 
   func forEachRegion(_ body: (OpaquePointer, opp_purge_view) -> Void) {
     var view = opp_purge_view()
-    for place in 0..<opp_purge_set_places(set) {
-      let region = opp_purge_set_at(set, place)
+    for index in 0..<opp_purge_set_size(set) {
+      let region = opp_purge_set_at(set, index)
       if opp_purge_look(region, &view) { body(region, view) }
     }
   }

@@ -176,7 +176,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let log = await rig.host.observe()
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
-    #expect(removal.way == .hibernate)
+    #expect(removal.method == .hibernate)
     #expect(removal.reason.hasPrefix("notes was hibernated, suspended with 2.1 MB, because"))
     guard case .stored(app.id, _, let bytes) = await next(rig) else { throw Failure("nothing was stored") }
     #expect(bytes > 2 * megabyte && bytes < 2 * megabyte + 8192)
@@ -478,7 +478,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     await wait(rig.host, app.id, for: .suspended)
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
-    #expect(removal.way == .hibernate)
+    #expect(removal.method == .hibernate)
     guard case .notStored(app.id, _, let reason) = await next(rig) else { throw Failure("it was stored") }
     #expect(reason.contains(["full": "does not fit", "none": "no store", "refused": "refused"][why] ?? "?"))
     await wait(rig.host, app.id, for: .notRunning)

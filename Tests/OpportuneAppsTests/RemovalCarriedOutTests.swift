@@ -27,7 +27,7 @@ import Testing
     try await host.launch(id)
     await wait(host, id, for: .active)
     let removal = Removal(
-      app: try #require(numbers.value.first), way: .terminate, reason: "chosen a moment ago")
+      app: try #require(numbers.value.first), method: .terminate, reason: "chosen a moment ago")
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .active)
     // It may be chosen again.
@@ -65,7 +65,7 @@ import Testing
     try await host.leave(id)
     await wait(host, id, for: .suspended)
     #expect(await host.state(of: id) == .suspended)
-    var removal = Removal(app: app.number, way: .terminate, reason: "chosen while it was suspended")
+    var removal = Removal(app: app.number, method: .terminate, reason: "chosen while it was suspended")
     removal.rises = app.rises
     isHeld.change { $0 = true }
     try await host.bringForward(id)
@@ -117,9 +117,9 @@ import Testing
     await wait(host, id, for: .suspended)
     let app = try #require(numbers.value.first)
     await memory.carryOut(
-      Removal(app: app, way: .hibernate, reason: "it is idle", isOptional: true), on: host)
+      Removal(app: app, method: .hibernate, reason: "it is idle", isOptional: true), on: host)
     #expect(await host.state(of: id) == .suspended)
-    await memory.carryOut(Removal(app: app, way: .hibernate, reason: "memory is short"), on: host)
+    await memory.carryOut(Removal(app: app, method: .hibernate, reason: "memory is short"), on: host)
     await wait(host, id, for: .notRunning)
   }
 
@@ -129,7 +129,7 @@ import Testing
     func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? { nil }
     func overdue(_ candidates: [RemovalCandidate]) -> [Removal] {
       candidates.filter { $0.standing == .suspended }
-        .map { Removal(app: $0.app, way: .terminate, reason: "\($0.name) was suspended.") }
+        .map { Removal(app: $0.app, method: .terminate, reason: "\($0.name) was suspended.") }
     }
   }
 
@@ -205,7 +205,7 @@ import Testing
     try await host.leave(id)
     await wait(host, id, for: .stopping)
     await memory.carryOut(
-      Removal(app: try #require(numbers.value.first), way: .hibernate, reason: "chosen a moment ago"),
+      Removal(app: try #require(numbers.value.first), method: .hibernate, reason: "chosen a moment ago"),
       on: host)
     #expect(await host.state(of: id) == .stopping)
     mayAnswer.signal()

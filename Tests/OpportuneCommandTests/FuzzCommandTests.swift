@@ -35,7 +35,7 @@ import Testing
 
   @Test func eachTargetIsListedWithASentence() throws {
     let lines = try FuzzCommand.parse(["--list"]).listing().split(separator: "\n")
-    for name in ["runq", "requests", "io-scheduler", "way", "gpsd", "canary"] {
+    for name in ["runq", "requests", "io-scheduler", "trace", "gpsd", "canary"] {
       #expect(lines.contains { $0.hasPrefix(name + " ") && $0.hasSuffix(".") }, "\(name)")
     }
     struct Listing: Decodable {
@@ -123,7 +123,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "a b", "it's", "$(x)", "--list", "plain/way-1.example", "", #"a\b"#, "a\u{1B}[2J'\\7\n\u{202E}", "-\u{7}",
+    "a b", "it's", "$(x)", "--list", "plain/trace-1.example", "", #"a\b"#, "a\u{1B}[2J'\\7\n\u{202E}",
+    "-\u{7}",
   ])
   func aShellReadsThePathBack(path: String) throws {
     let shell = Process()

@@ -121,7 +121,7 @@ private final class Meeting: FuzzTarget, Fuzzer {
   }
 
   func shrunkFinding(milliseconds: UInt64) -> Finding { preconditionFailure("nothing fails") }
-  func replay(_ example: String) throws(FuzzError) -> Replay { preconditionFailure("nothing fails") }
+  func replay(_ example: String) throws(FuzzError) -> ExampleRun { preconditionFailure("nothing fails") }
 }
 
 /// Failures of the past, which must not come back, and canaries, which must: each file in Examples. That

@@ -311,7 +311,7 @@ import Testing
     // It stands, and is gone in the last 10 s at 15 m/s.
     #expect(abs(metres(99) - metres(10)) < 1 && abs(metres(105) - metres(10) - 75) < 2)
     #expect(way.fixes[50].speed == 0 && abs(metres(110) - 1151) < 1 && metres(115) == metres(110))
-    #expect(throws: LocationError.self) { try trace.everySecond(standing: .nan) }
+    #expect(throws: LocationError.self) { try trace.everySecond(stop: .nan) }
   }
 
   // R-GEO-05

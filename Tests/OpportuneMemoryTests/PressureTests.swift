@@ -200,7 +200,7 @@ private let megabyte: UInt64 = 1_000_000
     #expect(broker.removeOverdue().isEmpty)
     now.time += 1
     let removals = broker.removeOverdue()
-    #expect(removals.map(\.way) == [.hibernate])
+    #expect(removals.map(\.method) == [.hibernate])
     #expect(removals.first?.reason.contains("it was not in front for more than 60") == true)
     #expect(broker.removeOverdue().isEmpty, "it was asked for")
   }
@@ -222,7 +222,7 @@ private let megabyte: UInt64 = 1_000_000
     let kept = try large.purgeable(of: UInt8.self, count: 9_000_000, isVolatile: false)
     now.time = 100_000_000_000
     let removals = broker.removeOverdue()
-    #expect(removals.map(\.app) == [app.number] && removals.map(\.way) == [.hibernate])
+    #expect(removals.map(\.app) == [app.number] && removals.map(\.method) == [.hibernate])
     #expect(removals.first?.reason.contains("with 27 MB, 7 MB of it not to be made again, because") == true)
     #expect(removals.first?.isOptional == true)
     // Nobody is terminated for what nobody needs.

@@ -126,21 +126,22 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
   func sizeDecidesBetweenHibernationAndTermination(limit: UInt64) throws {
     var policy = RemovalPolicy()
     policy.hibernatesUpTo = limit * megabyte
-    func way(_ standing: AppStanding, _ bytes: UInt64) throws -> Removal {
+    func removal(_ standing: AppStanding, _ bytes: UInt64) throws -> Removal {
       let candidate = RemovalCandidate(app: 1, name: "mail", standing: standing, footprint: bytes, idle: 1)
       return try #require(policy.choose([candidate], excess: megabyte, reading: reading))
     }
-    #expect(try way(.suspended, limit * megabyte).way == .hibernate)
-    #expect(try way(.suspended, limit * megabyte + 1).way == .terminate)
-    #expect(try way(.background, 1).way == .terminate, "what runs would have to be suspended first")
+    #expect(try removal(.suspended, limit * megabyte).method == .hibernate)
+    #expect(try removal(.suspended, limit * megabyte + 1).method == .terminate)
+    #expect(try removal(.background, 1).method == .terminate, "what runs would have to be suspended first")
     #expect(
-      try way(.suspended, limit * megabyte + 1).reason.contains("more than \(limit) MB are not hibernated"))
+      try removal(.suspended, limit * megabyte + 1).reason.contains(
+        "more than \(limit) MB are not hibernated"))
     let cached = RemovalCandidate(
       app: 1, name: "mail", standing: .suspended, footprint: limit * megabyte + 1, idle: 1,
       written: limit * megabyte)
-    #expect(policy.choose([cached], excess: megabyte, reading: reading)?.way == .hibernate)
+    #expect(policy.choose([cached], excess: megabyte, reading: reading)?.method == .hibernate)
     policy.hibernates = false
-    #expect(try way(.suspended, 1).way == .terminate)
+    #expect(try removal(.suspended, 1).method == .terminate)
   }
 
   // R-MEM-08
@@ -153,7 +154,7 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
     #expect(policy.overdue(candidates).isEmpty, "off by default")
     policy.idleLimit = .seconds(10)
     #expect(policy.overdue(candidates).map(\.app) == [1], "nobody is terminated for what nobody needs")
-    #expect(policy.overdue(candidates).map(\.way) == [.hibernate])
+    #expect(policy.overdue(candidates).map(\.method) == [.hibernate])
     policy.hibernates = false
     #expect(policy.overdue(candidates).isEmpty)
   }
@@ -207,7 +208,7 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
     struct Newest: RemovalChoosing {
       func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {
         candidates.filter { $0.standing == .suspended }.max { $0.app < $1.app }
-          .map { Removal(app: $0.app, way: .terminate, reason: "\($0.name) came last.") }
+          .map { Removal(app: $0.app, method: .terminate, reason: "\($0.name) came last.") }
       }
       func overdue(_ candidates: [RemovalCandidate]) -> [Removal] { [] }
     }

@@ -107,12 +107,12 @@ import Testing
     }
     #expect(try #require(try await finding(manifest)).message.contains("traps"))
 
-    var way = WayProperty()
+    var trace = TraceProperty()
     // The way back, as of a reader that takes south for north.
-    way.read = {
+    trace.read = {
       try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8))
     }
-    #expect(try await finding(way) != nil)
+    #expect(try await finding(trace) != nil)
 
     var regions = GeoJSONProperty()
     regions.read = { try GeoJSON.regions($0).filter { !$0.name.contains("\"") } }

@@ -24,14 +24,14 @@ import Testing
     #expect((short.switches[.cold] ?? 0) > (ample.switches[.cold] ?? 0))
     #expect(ample.removals.isEmpty && ample.kills["removed"] == nil && !ample.text().contains("memory:"))
     #expect(
-      short.kills["removed"] == short.removals.count && short.removals.allSatisfy { $0.way == .terminate })
+      short.kills["removed"] == short.removals.count && short.removals.allSatisfy { $0.method == .terminate })
     #expect(short.kills["terminated"] == ample.kills["terminated"])
   }
 
   // R-MEM-04, R-MEM-10
   @Test func smallAppsAreHibernatedAndComeBack() throws {
     let report = try Replay.run(trace(), short(4, of: 8 << 20))
-    #expect(report.removals.contains { $0.way == .hibernate } && (report.switches[.hibernated] ?? 0) > 0)
+    #expect(report.removals.contains { $0.method == .hibernate } && (report.switches[.hibernated] ?? 0) > 0)
   }
 
   // R-MEM-09
@@ -52,7 +52,7 @@ import Testing
   @Test func whoeverAPolicyMeansThatIsNotThereIsNotRemoved() throws {
     struct Elsewhere: RemovalChoosing {
       func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {
-        Removal(app: 1_000_000, way: .terminate, reason: "it was so")
+        Removal(app: 1_000_000, method: .terminate, reason: "it was so")
       }
       func overdue(_ candidates: [RemovalCandidate]) -> [Removal] { [] }
     }
@@ -75,7 +75,7 @@ import Testing
     options.criticalPoint = .nineTenths
     let report = try Replay.run(trace, options)
     let names = report.removals.map(\.app)
-    #expect(names.count { $0 == "a" } == 2 && report.removals.allSatisfy { $0.way == .hibernate })
+    #expect(names.count { $0 == "a" } == 2 && report.removals.allSatisfy { $0.method == .hibernate })
     #expect(report.switches[.hibernated] == 1 && report.reanimations == 2)
     #expect(report.text().contains("\(names.count) hibernated, 2 reanimated\n"))
     #expect(try report.json().contains("\"reanimations\":2,"))

@@ -211,7 +211,7 @@ static void test_slots(void) {
     CHECK(opp_submit(producer, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* it takes that next itself */
     CHECK(opp_worker_job_ended(self));
 
-    /* The monitor gives its token to another, counts it, and no more; the job's end settles what is left. */
+    /* The monitor gives its token to another, counts it, and no more; the job's end returns what is left. */
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_hand_off(self) == OPP_HANDED_OFF);
     check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);

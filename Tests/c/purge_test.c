@@ -99,18 +99,18 @@ static void test_refusals(void) {
 static void test_set(void) {
     enum { COUNT = 1000 };
     static opp_purge *many[COUNT];
-    uint32_t before = opp_purge_set_places(set);
+    uint32_t before = opp_purge_set_size(set);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < COUNT; i++) many[i] = make(page);
         uint32_t found = 0;
-        for (uint32_t i = 0; i < opp_purge_set_places(set); i++) {
+        for (uint32_t i = 0; i < opp_purge_set_size(set); i++) {
             opp_purge_view view;
             if (opp_purge_look(opp_purge_set_at(set, i), &view)) found++;
         }
         CHECK_EQUAL(found, COUNT);
         for (int i = 0; i < COUNT; i++) opp_purge_close(many[i]);
     }
-    CHECK(opp_purge_set_places(set) <= before + COUNT);
+    CHECK(opp_purge_set_size(set) <= before + COUNT);
 
     opp_purge *region = make(page);
     opp_purge_set_volatile(region, true);
@@ -316,7 +316,7 @@ static void *use(void *seed) {
             for (size_t j = 0; j < words; j += 32) CHECK(contents[j] == contents[0]);
         }
         opp_purge_unpin(regions[which]);
-        if (i % 64 == 0) sched_yield(); /* so that takers come between, on one core too */
+        if (i % 64 == 0) sched_yield(); /* so that reclaimers come between, on one core too */
     }
     atomic_fetch_sub(&users, 1);
     return NULL;
@@ -360,14 +360,14 @@ static void test_threads(void) {
     }
 }
 
-/* --- Opening and closing beside takers --- */
+/* --- Opening and closing beside reclaimers --- */
 
 static atomic_bool ends;
 
 static void *take_all(void *mode) {
     uint64_t taken = 0;
     while (!atomic_load(&ends))
-        for (uint32_t i = 0; i < opp_purge_set_places(set); i++) {
+        for (uint32_t i = 0; i < opp_purge_set_size(set); i++) {
             opp_purge_view view;
             opp_purge *region = opp_purge_set_at(set, i);
             if (!opp_purge_look(region, &view)) continue;
@@ -405,7 +405,7 @@ static void test_closing(void) {
     printf("beside opening and closing %zu were taken eagerly, %zu lazily\n", (size_t)taken[0],
            (size_t)taken[1]);
     CHECK((size_t)taken[0] + (size_t)taken[1] > 0);
-    for (uint32_t i = 0; i < opp_purge_set_places(set); i++) {
+    for (uint32_t i = 0; i < opp_purge_set_size(set); i++) {
         opp_purge_view view;
         CHECK(!opp_purge_look(opp_purge_set_at(set, i), &view));
         CHECK(!view.is_purging);
@@ -413,7 +413,7 @@ static void test_closing(void) {
     atomic_store(&ends, false);
 }
 
-/* --- A taker that is stopped at any instruction --- */
+/* --- A reclaimer that is stopped at any instruction --- */
 
 static sem_t stopped, go_on;
 static _Atomic(uint64_t) takings;
@@ -436,8 +436,8 @@ static void *take_on(void *region) {
 
 static void test_stopped(void) {
 #ifdef THREAD_SANITIZER
-    /* It delivers signals in library calls alone, of which a taker makes none. */
-    printf("under the thread sanitizer no taker was stopped\n");
+    /* It delivers signals in library calls alone, of which a reclaimer makes none. */
+    printf("under the thread sanitizer no reclaimer was stopped\n");
     return;
 #endif
     opp_purge *region = make(32 * page);
@@ -445,11 +445,11 @@ static void test_stopped(void) {
     sem_init(&stopped, 0, 0);
     sem_init(&go_on, 0, 0);
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL);
-    pthread_t taker;
-    CHECK_EQUAL(pthread_create(&taker, NULL, take_on, region), 0);
+    pthread_t reclaimer;
+    CHECK_EQUAL(pthread_create(&reclaimer, NULL, take_on, region), 0);
     int amid = 0, tries = 0;
     for (; tries < 20000 && (amid < 50 || tries < 1000); tries++) {
-        CHECK_EQUAL(pthread_kill(taker, SIGUSR1), 0);
+        CHECK_EQUAL(pthread_kill(reclaimer, SIGUSR1), 0);
         while (sem_wait(&stopped) != 0) {}
         if (look(region).is_purging) amid++;
         /* It goes on where it is; we are given memory at once, and keep it. */
@@ -477,7 +477,7 @@ static void test_stopped(void) {
     printf("stopped %d times, of which %d amid a taking\n", tries, amid);
     CHECK(amid > 0);
     atomic_store(&ends, true);
-    pthread_join(taker, NULL);
+    pthread_join(reclaimer, NULL);
     opp_purge_close(region);
 }
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PUSHERS = 4, TAKERS = 3 };
+enum { PRODUCERS = 4, CONSUMERS = 3 };
 
 static opp_core *core;
 static opp_queue *queue;
@@ -24,12 +24,12 @@ static uint64_t jobs = 50000;
 
 /* For each job the clock at the start and at the end of its push; a plain counter that all share. */
 static _Atomic(uint64_t) clock_now;
-static uint64_t *begun[PUSHERS], *ended[PUSHERS];
-static _Atomic(uint8_t) *taken[PUSHERS];
+static uint64_t *begun[PRODUCERS], *ended[PRODUCERS];
+static _Atomic(uint8_t) *taken[PRODUCERS];
 static _Atomic(uint64_t) taken_count;
 
-static opp_job job_of(uint64_t pusher, uint64_t index) {
-    opp_job job = {(void *)(uintptr_t)(index + 1), (uint32_t)pusher};
+static opp_job job_of(uint64_t producer, uint64_t index) {
+    opp_job job = {(void *)(uintptr_t)(index + 1), (uint32_t)producer};
     return job;
 }
 
@@ -47,7 +47,7 @@ static void *push(void *context) {
     return NULL;
 }
 
-static void start(pthread_t *pushers) {
+static void start(pthread_t *producers) {
     opp_core_config config;
     memset(&config, 0, sizeof(config));
     config.max_apps = 16;
@@ -56,12 +56,13 @@ static void start(pthread_t *pushers) {
     CHECK(queue != NULL);
     atomic_store(&clock_now, 1);
     atomic_store(&taken_count, 0);
-    for (int p = 0; p < PUSHERS; p++) {
+    for (int p = 0; p < PRODUCERS; p++) {
         begun[p] = calloc(jobs, sizeof(uint64_t));
         ended[p] = calloc(jobs, sizeof(uint64_t));
         taken[p] = calloc(jobs, 1);
     }
-    for (uintptr_t p = 0; p < PUSHERS; p++) CHECK(pthread_create(&pushers[p], NULL, push, (void *)p) == 0);
+    for (uintptr_t p = 0; p < PRODUCERS; p++)
+        CHECK(pthread_create(&producers[p], NULL, push, (void *)p) == 0);
 }
 
 static void finish(void) {
@@ -69,7 +70,7 @@ static void finish(void) {
     CHECK(opp_queue_is_empty(queue) && !opp_queue_take(queue, &job));
     opp_queue_destroy(queue, NULL, NULL);
     opp_core_destroy(core, NULL, NULL);
-    for (int p = 0; p < PUSHERS; p++) {
+    for (int p = 0; p < PRODUCERS; p++) {
         free(begun[p]);
         free(ended[p]);
         free((void *)taken[p]);
@@ -79,28 +80,28 @@ static void finish(void) {
 /* One consumer at a time, as a strand has. What it takes is checked when all is over: no push that ended
  * before another began comes out after it. */
 static void test_order(void) {
-    pthread_t pushers[PUSHERS];
-    start(pushers);
-    uint64_t total = PUSHERS * jobs, count = 0, next[PUSHERS] = {0};
+    pthread_t producers[PRODUCERS];
+    start(producers);
+    uint64_t total = PRODUCERS * jobs, count = 0, next[PRODUCERS] = {0};
     opp_job *order = calloc(total, sizeof(opp_job));
     while (count < total) {
         if (!opp_queue_take(queue, &order[count])) {
             sched_yield();
             continue;
         }
-        uint64_t pusher = order[count].tag, index = (uint64_t)(uintptr_t)order[count].ptr - 1;
-        /* each pusher's own in its order, none lost, none twice */
-        CHECK(pusher < PUSHERS && index == next[pusher]);
-        next[pusher]++;
+        uint64_t producer = order[count].tag, index = (uint64_t)(uintptr_t)order[count].ptr - 1;
+        /* each producer's own in its order, none lost, none twice */
+        CHECK(producer < PRODUCERS && index == next[producer]);
+        next[producer]++;
         count++;
     }
-    for (int p = 0; p < PUSHERS; p++) pthread_join(pushers[p], NULL);
+    for (int p = 0; p < PRODUCERS; p++) pthread_join(producers[p], NULL);
     /* From the last taken to the first: no earlier one began after a later one had ended. */
     uint64_t least_end = UINT64_MAX, overtaken = 0;
     for (uint64_t i = total; i-- > 0;) {
-        uint64_t pusher = order[i].tag, index = (uint64_t)(uintptr_t)order[i].ptr - 1;
-        if (begun[pusher][index] > least_end) overtaken++;
-        if (ended[pusher][index] < least_end) least_end = ended[pusher][index];
+        uint64_t producer = order[i].tag, index = (uint64_t)(uintptr_t)order[i].ptr - 1;
+        if (begun[producer][index] > least_end) overtaken++;
+        if (ended[producer][index] < least_end) least_end = ended[producer][index];
     }
     if (overtaken > 0) fprintf(stderr, "%llu of %llu were taken too early\n", (unsigned long long)overtaken,
                                (unsigned long long)total);
@@ -112,8 +113,8 @@ static void test_order(void) {
 static void *take(void *context) {
     (void)context;
     opp_job job;
-    uint64_t last[PUSHERS] = {0};
-    while (atomic_load(&taken_count) < PUSHERS * jobs) {
+    uint64_t last[PRODUCERS] = {0};
+    while (atomic_load(&taken_count) < PRODUCERS * jobs) {
         if (!opp_queue_take(queue, &job)) {
             sched_yield();
             continue;
@@ -128,12 +129,12 @@ static void *take(void *context) {
 }
 
 static void test_many_consumers(void) {
-    pthread_t pushers[PUSHERS], consumers[TAKERS];
-    start(pushers);
-    for (int i = 0; i < TAKERS; i++) CHECK(pthread_create(&consumers[i], NULL, take, NULL) == 0);
-    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
-    for (int i = 0; i < TAKERS; i++) pthread_join(consumers[i], NULL);
-    for (int p = 0; p < PUSHERS; p++)
+    pthread_t producers[PRODUCERS], consumers[CONSUMERS];
+    start(producers);
+    for (int i = 0; i < CONSUMERS; i++) CHECK(pthread_create(&consumers[i], NULL, take, NULL) == 0);
+    for (int i = 0; i < PRODUCERS; i++) pthread_join(producers[i], NULL);
+    for (int i = 0; i < CONSUMERS; i++) pthread_join(consumers[i], NULL);
+    for (int p = 0; p < PRODUCERS; p++)
         for (uint64_t i = 0; i < jobs; i++) CHECK(atomic_load(&taken[p][i]) == 1);
     finish();
 }

@@ -483,8 +483,8 @@ static void test_memory(void) {
 }
 
 /* Stress: every job is taken exactly once, in order by producer, apps suspended and moved meanwhile. */
-enum { PUSHERS = 3, TAKERS = 3, APPS = 5, JOBS = 60000 };
-static _Atomic(uint8_t) seen[PUSHERS][JOBS];
+enum { PRODUCERS = 3, CONSUMERS = 3, APPS = 5, JOBS = 60000 };
+static _Atomic(uint8_t) seen[PRODUCERS][JOBS];
 static _Atomic(uint64_t) taken_total;
 static _Atomic(int) steppers_go;
 static opp_core *stress_core;
@@ -504,7 +504,7 @@ static void *stress_take(void *context) {
     opp_producer *producer = opp_producer_acquire(stress_core, (uint8_t)(uintptr_t)context);
     opp_consumer *consumer = opp_consumer_create(stress_core, producer, NULL);
     opp_taken taken;
-    while (atomic_load(&taken_total) < (uint64_t)PUSHERS * JOBS) {
+    while (atomic_load(&taken_total) < (uint64_t)PRODUCERS * JOBS) {
         if (!opp_take(consumer, ALL, &taken)) {
             opp_consumer_leave(consumer);
             usleep(0);
@@ -543,15 +543,15 @@ static void test_stress(void) {
     atomic_store(&steppers_go, 1);
     for (int i = 0; i < APPS; i++)
         stress_apps[i] = opp_app_create(stress_core, (uint8_t)(i % OPP_BANDS), false);
-    pthread_t pushers[PUSHERS], consumers[TAKERS], stepper;
+    pthread_t producers[PRODUCERS], consumers[CONSUMERS], stepper;
     pthread_create(&stepper, NULL, stress_step, NULL);
-    for (uintptr_t i = 0; i < TAKERS; i++) pthread_create(&consumers[i], NULL, stress_take, (void *)i);
-    for (uintptr_t i = 0; i < PUSHERS; i++) pthread_create(&pushers[i], NULL, stress_push, (void *)i);
-    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
-    for (int i = 0; i < TAKERS; i++) pthread_join(consumers[i], NULL);
+    for (uintptr_t i = 0; i < CONSUMERS; i++) pthread_create(&consumers[i], NULL, stress_take, (void *)i);
+    for (uintptr_t i = 0; i < PRODUCERS; i++) pthread_create(&producers[i], NULL, stress_push, (void *)i);
+    for (int i = 0; i < PRODUCERS; i++) pthread_join(producers[i], NULL);
+    for (int i = 0; i < CONSUMERS; i++) pthread_join(consumers[i], NULL);
     atomic_store(&steppers_go, 0);
     pthread_join(stepper, NULL);
-    for (int p = 0; p < PUSHERS; p++)
+    for (int p = 0; p < PRODUCERS; p++)
         for (int i = 0; i < JOBS; i++) CHECK(atomic_load(&seen[p][i]) == 1);
     CHECK(!opp_has_ready(stress_core, ALL));
     opp_core_destroy(stress_core, NULL, NULL);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define ALL (~(uint64_t)0)
-enum { WORKERS_MAX = 16, PUSHERS = 2, APPS = 5, BATCH = 64 };
+enum { WORKERS_MAX = 16, PRODUCERS = 2, APPS = 5, BATCH = 64 };
 
 /* Plain, so that ThreadSanitizer sees whoever runs a job beside another, or before what was put into it. */
 typedef struct job {
@@ -83,11 +83,11 @@ static void *worker(void *context) {
 }
 
 /* Pushes batches, and waits for each: the workers park as the next one comes. */
-static void *pusher(void *context) {
+static void *produce(void *context) {
     unsigned random = 1 + (unsigned)(uintptr_t)context;
     opp_producer *producer = opp_producer_acquire(core, 0);
     CHECK(producer != NULL);
-    static job jobs[PUSHERS][2 * BATCH];
+    static job jobs[PRODUCERS][2 * BATCH];
     job *own = jobs[(uintptr_t)context];
     _Atomic(int) left;
     while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
@@ -138,11 +138,11 @@ static void stress(unsigned count, unsigned microseconds) {
     atomic_store(&taken_from_others, 0);
     atomic_store(&sleeps, 0);
     for (int i = 0; i < APPS; i++) apps[i] = opp_app_create(core, (uint8_t)(i % OPP_BANDS), false);
-    pthread_t threads[WORKERS_MAX], pushers[PUSHERS], other;
+    pthread_t threads[WORKERS_MAX], producers[PRODUCERS], other;
     for (uintptr_t i = 0; i < count; i++)
         CHECK_EQUAL(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
-    for (uintptr_t i = 0; i < PUSHERS; i++)
-        CHECK_EQUAL(pthread_create(&pushers[i], NULL, pusher, (void *)i), 0);
+    for (uintptr_t i = 0; i < PRODUCERS; i++)
+        CHECK_EQUAL(pthread_create(&producers[i], NULL, produce, (void *)i), 0);
     CHECK_EQUAL(pthread_create(&other, NULL, stepper, NULL), 0);
     struct timespec end; /* absolute: many short sleeps would add up to more than the alarm allows for */
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -152,7 +152,7 @@ static void stress(unsigned count, unsigned microseconds) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) {}
     atomic_store(&is_over, true);
     pthread_join(other, NULL); /* it has resumed all */
-    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
+    for (int i = 0; i < PRODUCERS; i++) pthread_join(producers[i], NULL);
     CHECK(!opp_has_ready(core, ALL));
     while (opp_pool_sleeping(pool) < count) sched_yield();
     opp_pool_close(pool);

@@ -1,8 +1,8 @@
 /*
  * Target purge. Promised: who pins a region finds its content whole, as it was last filled, or zero memory
  * that is its alone to fill; what it was given stays as it is until the unpin; nobody is told to wait for a
- * taker; after all is over each loss was found once, and memory of closed regions is unmapped once; a region
- * that is taken is in the life of which the view speaks.
+ * reclaimer; after all is over each loss was found once, and memory of closed regions is unmapped once; a
+ * region that is taken is in the life of which the view speaks.
  *
  * A page is two words. The kernel takes the pages that were offered at the moment of the offer, those that
  * the program names; that a page may also go later is the business of opp_pages_keep(), which is no matter of
@@ -162,7 +162,7 @@ static void purge_use(bool fills) {
 }
 
 static void purge_take_all(opp_purge_mode mode, bool revokes) {
-    for (uint32_t i = 0; i < opp_purge_set_places(purge_run.set); i++) {
+    for (uint32_t i = 0; i < opp_purge_set_size(purge_run.set); i++) {
         opp_purge *region = opp_purge_set_at(purge_run.set, i);
         opp_purge_view view;
         bool was_over[LIVES];
@@ -241,7 +241,7 @@ static void purge_finish(void) {
     opp_purge_unpin(purge_run.region);
     opp_purge_view view;
     if (!opp_purge_look(purge_run.region, &view) || view.pins != 0 || view.is_purging)
-        oppx_fail("all is over, and %u pins are left, or a taker", view.pins);
+        oppx_fail("all is over, and %u pins are left, or a reclaimer", view.pins);
     if (view.generation - purge_run.first_generation != purge_run.losses_seen)
         oppx_fail("%u losses, of which %llu were found", view.generation - purge_run.first_generation,
                   (unsigned long long)purge_run.losses_seen);

@@ -16,7 +16,7 @@
 enum { APPS = 2, RANKS = 3 };
 enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_LEAVE, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT,
     RUNQ_MEET,
-       RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND, RUNQ_TURN };
+       RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_DONATE, RUNQ_TURN };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -33,7 +33,7 @@ static const oppx_kind runq_kinds[] = {
     /* goes on with a consumer that knows of nodes: near are the producers of every other thread */
     {.name = "far", .weight = 1},
     /* says that it is inside, without a consumer, and does something if the app is not suspended */
-    {.name = "lend", .arguments = 1, .limit = {APPS}, .weight = 1},
+    {.name = "donate", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "turn", .weight = 1}, /* ends its turn */
 };
 
@@ -44,14 +44,14 @@ typedef struct step {
     uint8_t kind, band;
     bool changed;
     uint32_t running; /* of a suspension: consumers that it saw inside */
-    uint32_t lent;    /* others that it saw inside */
+    uint32_t donated;    /* others that it saw inside */
 } step;
 
 /* Something done inside of an app without a consumer. */
-typedef struct loan {
+typedef struct donation {
     event event;
     uint32_t app;
-} loan;
+} donation;
 
 typedef struct runq_state {
     opp_core *core;
@@ -62,9 +62,9 @@ typedef struct runq_state {
     uint32_t quiet[APPS]; /* calls of on_quiet */
     step steps[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t step_count;
-    _Atomic(uint32_t) *lent; /* by app */
-    loan loans[OPPX_THREADS * OPPX_OPERATIONS];
-    uint32_t loan_count;
+    _Atomic(uint32_t) *donated; /* by app */
+    donation donations[OPPX_THREADS * OPPX_OPERATIONS];
+    uint32_t donation_count;
     uint32_t app_of[HISTORY_ITEMS];
     opp_producer *producer_of[HISTORY_ITEMS]; /* by what is pushed to it first, which is its number */
     int result_of[HISTORY_ITEMS]; /* what the push returned */
@@ -73,7 +73,7 @@ typedef struct runq_state {
     bool turn_is_over[OPPX_THREADS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
-    bool has_loans;
+    bool has_donations;
     bool has_nodes; /* some consumer of the program looks at them */
 } runq_state;
 static _Thread_local runq_state *runq_of_thread; /* see oppx_state() */
@@ -100,16 +100,16 @@ static void runq_setup(const oppx_program *program) {
     history_begin();
     memset(runq.resumes, 0, sizeof(runq.resumes));
     memset(runq.quiet, 0, sizeof(runq.quiet));
-    runq.step_count = runq.loan_count = 0;
-    runq.lent = oppx_allocate(APPS * sizeof(*runq.lent), 16);
-    runq.has_nodes = runq.has_loans = false;
+    runq.step_count = runq.donation_count = 0;
+    runq.donated = oppx_allocate(APPS * sizeof(*runq.donated), 16);
+    runq.has_nodes = runq.has_donations = false;
     runq.threads = program->threads;
     memset(runq.turn_is_over, 0, sizeof(runq.turn_is_over));
     for (uint32_t t = 0; t < program->threads; t++)
         for (uint32_t i = 0; i < program->count[t]; i++) {
             const oppx_operation *operation = &program->operation[t][i];
             runq.has_nodes |= operation->kind == RUNQ_FAR;
-            runq.has_loans |= operation->kind == RUNQ_LEND;
+            runq.has_donations |= operation->kind == RUNQ_DONATE;
             if (operation->kind == RUNQ_RESUME) runq.resumes[operation->argument[0]] = true;
         }
     runq.core = core_of(core_config(runq_on_ready, runq_on_quiet));
@@ -173,19 +173,20 @@ static void runq_step(const oppx_operation *operation) {
                     : step->kind == RUNQ_BAND ? opp_app_set_band(app, step->band)
                                               : opp_app_resume(app);
     if (suspends) step->running = opp_app_running(app);
-    if (suspends && runq.has_loans) step->lent = opp_load(&runq.lent[step->app], seq_cst);
+    if (suspends && runq.has_donations) step->donated = opp_load(&runq.donated[step->app], seq_cst);
     step->event.end = oppx_here();
     step->event.over = true;
     oppx_note("   -> %s, %u inside", step->changed ? "changed" : "as it was", step->running);
 }
 
-static void runq_lend(uint32_t app) {
-    opp_add(&runq.lent[app], 1, seq_cst);
+static void runq_donate(uint32_t app) {
+    opp_add(&runq.donated[app], 1, seq_cst);
     if (!opp_app_is_suspended(runq.apps[app])) {
-        loan *loan = &runq.loans[runq.loan_count++];
-        *loan = (struct loan){.app = app, .event = {.begin = oppx_here(), .end = oppx_here(), .over = true}};
+        donation *donation = &runq.donations[runq.donation_count++];
+        *donation = (struct donation){
+            .app = app, .event = {.begin = oppx_here(), .end = oppx_here(), .over = true}};
     }
-    opp_sub(&runq.lent[app], 1, seq_cst);
+    opp_sub(&runq.donated[app], 1, seq_cst);
 }
 
 /* Who sees a suspension knows what was done before it. */
@@ -228,7 +229,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         break;
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
-    case RUNQ_LEND: runq_lend(operation->argument[0]); break;
+    case RUNQ_DONATE: runq_donate(operation->argument[0]); break;
     /* in this order, so that the consumer's change of hands does not stand in for the producer's */
     case RUNQ_ADOPT:
         opp_producer_release(runq.producers[thread]);

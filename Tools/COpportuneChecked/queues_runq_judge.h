@@ -159,9 +159,9 @@ static void runq_check_suspension(uint32_t app) {
         const step *step = &runq.steps[i];
         if (step->app != app || !step->event.over || step->kind != RUNQ_SUSPEND) continue;
         asked |= step->running > 0;
-        for (uint32_t k = 0; k < runq.loan_count; k++)
-            if (runq.loans[k].app == app && step->lent == 0 &&
-                !oppx_precedes(&runq.loans[k].event.end, &step->event.end))
+        for (uint32_t k = 0; k < runq.donation_count; k++)
+            if (runq.donations[k].app == app && step->donated == 0 &&
+                !oppx_precedes(&runq.donations[k].event.end, &step->event.end))
                 oppx_fail("somebody is inside of app %u, though who suspended it saw nobody", app);
         for (uint32_t k = 0; k < checked_history.item_count; k++) {
             const item *item = &checked_history.items[k];

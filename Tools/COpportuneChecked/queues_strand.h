@@ -49,8 +49,8 @@ static void queue_perform(uint32_t thread, const oppx_operation *operation) {
 static void queue_check_segments(void) {
     const opp_segments *segments = &queue_run.core->segments;
     uint32_t out = opp_load(&segments->slab_count, relaxed) * OPP_SLAB_SEGMENTS, most = 0;
-    for (uint32_t place = (uint32_t)opp_load(&segments->top, relaxed); place != 0; out--)
-        place = opp_load(&segments_segment(segments, place - 1)->next, relaxed);
+    for (uint32_t number = (uint32_t)opp_load(&segments->top, relaxed); number != 0; out--)
+        number = opp_load(&segments_segment(segments, number - 1)->next, relaxed);
     for (const opp_fifo *fifo = opp_load(&queue_run.queue->fifos,
                                          relaxed); fifo != NULL; fifo = fifo_next(fifo)) most++;
     for (const opp_fifo *fifo = queue_run.queue->resting; fifo != NULL; fifo = fifo->resting) most++;

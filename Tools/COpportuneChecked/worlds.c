@@ -65,7 +65,7 @@ static const oppx_world worlds[] = {
     {"runq-suspend", "runq", "push 0 0 | take; leave | suspend 0", 3, 1, 0, 0, true},
     {"runq-suspend-new-worker", "runq", "push 0 0; worker; take; leave | suspend 0", 3, 1, 0, 0, true},
     {"runq-state", "runq", "suspend 0 | state 0", OPPX_UNBOUNDED, 2, 0, 0, true},
-    {"runq-lend", "runq", "lend 0; lend 0 | suspend 0", OPPX_UNBOUNDED, 2, 0, 0, true},
+    {"runq-donate", "runq", "donate 0; donate 0 | suspend 0", OPPX_UNBOUNDED, 2, 0, 0, true},
     {"runq-resume", "runq", "suspend 0; push 0 0; resume 0 | take; take", 2, 1, 0, 0, true},
     {"runq-band", "runq", "push 0 0; band 0 1 | take; take_high", 2, 1, 0, 0, true},
     {"runq-given-back", "runq",

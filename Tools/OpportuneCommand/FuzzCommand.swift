@@ -146,7 +146,7 @@ struct FuzzCommand: ParsableCommand {
   private func run(example path: String) throws {
     // An example has a few thousand choices, or at most a megabyte of input, in hexadecimal.
     let example = String(decoding: try readFile(path, longest: 3 << 20), as: UTF8.self)
-    let replay: Replay
+    let replay: ExampleRun
     do {
       replay = try FuzzTargets.all.replay(example)
     } catch {

@@ -48,7 +48,7 @@ package final class Explorer {
   /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  package func replay(_ example: String) throws(FuzzError) -> Replay {
+  package func replay(_ example: String) throws(FuzzError) -> ExampleRun {
     let target = try Self.target(of: example)
     var error = [CChar](repeating: 0, count: Int(OPPX_TEXT))
     guard oppx_finding_parse(target.raw, example, finding, &error) == 0 else {
@@ -56,7 +56,7 @@ package final class Explorer {
     }
     let failed = oppx_replay(raw, target.raw, finding)
     let misfit = oppx_finding_misfit(finding)
-    return Replay(
+    return ExampleRun(
       finding: failed ? currentFinding(of: target) : nil, timeline: timeline(of: target),
       misfit: misfit == 0
         ? nil : "the schedule no longer fits the code: there is no such choice as number \(misfit)")

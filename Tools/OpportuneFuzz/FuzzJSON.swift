@@ -59,7 +59,7 @@ package enum FuzzJSON {
   /// What an example that was run again came to: a finding or none, and what it did.
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
-  package static func encode(_ replay: Replay) throws -> String {
+  package static func encode(_ replay: ExampleRun) throws -> String {
     try text(
       Again(finding: replay.finding.map(Failure.init), timeline: replay.timeline, misfit: replay.misfit))
   }

@@ -30,7 +30,7 @@ package protocol Fuzzer: AnyObject {
   /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)``.
-  func replay(_ example: String) throws(FuzzError) -> Replay
+  func replay(_ example: String) throws(FuzzError) -> ExampleRun
 }
 
 extension Fuzzer {
@@ -54,7 +54,7 @@ extension Collection<any FuzzTarget> {
   /// Runs an example of one of these targets again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  package func replay(_ example: String) throws(FuzzError) -> Replay {
+  package func replay(_ example: String) throws(FuzzError) -> ExampleRun {
     try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
   }
 }

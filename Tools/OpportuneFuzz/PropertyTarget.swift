@@ -77,11 +77,11 @@ final class PropertyFuzzer: Fuzzer {
     return Finding(failing, of: property, message, seen.steps)
   }
 
-  func replay(_ example: String) throws(FuzzError) -> Replay {
+  func replay(_ example: String) throws(FuzzError) -> ExampleRun {
     let input = try ExampleText.input(of: example)
     let (failure, steps) = run(input, keepsSteps: true)
     let finding = failure.map { Finding(input, of: property, $0, steps) }
-    return Replay(finding: finding, timeline: finding?.timeline ?? Finding.numbered(steps), misfit: nil)
+    return ExampleRun(finding: finding, timeline: finding?.timeline ?? Finding.numbered(steps), misfit: nil)
   }
 
   private func finding(_ input: [UInt8]) -> Finding? {

@@ -55,5 +55,5 @@ private final class QueueFuzzer: Fuzzer {
     explorer.shrunkFinding(of: target, milliseconds: milliseconds)
   }
 
-  func replay(_ example: String) throws(FuzzError) -> Replay { try explorer.replay(example) }
+  func replay(_ example: String) throws(FuzzError) -> ExampleRun { try explorer.replay(example) }
 }

@@ -14,7 +14,7 @@ struct ExecutorProperty: Property {
   let name = "executor"
   let summary =
     "Each closure, task and actor's call of a scheduler runs once, or is cancelled once by the shutdown; none of an app "
-    + "that is suspended; a strand's in turn; whatever is resumed, or lent another's band, gets done."
+    + "that is suspended; a strand's in turn; whatever is resumed, or given a donated band, gets done."
   let head = 8
   let grain = 3
   let tries = 20

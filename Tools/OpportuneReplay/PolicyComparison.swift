@@ -107,7 +107,7 @@ package struct PolicyComparison: Sendable {
         options.removal = named.policy
         let report = try Replay.run(trace, options)
         switches = report.switchCount
-        let hibernated = report.removals.filter { $0.way == .hibernate }
+        let hibernated = report.removals.filter { $0.method == .hibernate }
         return Outcome(
           policy: named, kills: report.removals.count - hibernated.count, hibernations: hibernated.count,
           reanimations: report.reanimations, frontReanimations: report.switches[.hibernated] ?? 0,

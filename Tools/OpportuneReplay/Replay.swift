@@ -306,7 +306,7 @@ package enum Replay {
         default: break
         }
       }
-      let removed = report.removals.count { $0.way == .terminate }
+      let removed = report.removals.count { $0.method == .terminate }
       if removed > 0, let all = report.kills["terminated"] {
         report.kills["terminated"] = all > removed ? all - removed : nil
         report.kills["removed"] = removed

@@ -6,7 +6,7 @@ package struct ReplayRemoval: Sendable, Hashable, Codable {
   /// Seconds since 1970.
   package var at: Double
   package var app: String
-  package var way: Removal.Way
+  package var method: Removal.Method
   package var bytes: UInt64
   /// A sentence that answers "why was this app removed?".
   package var reason: String
@@ -16,7 +16,7 @@ extension [ReplayRemoval] {
   /// How many went, and how.
   var summary: String {
     guard !isEmpty else { return "none was" }
-    let hibernated = count { $0.way == .hibernate }
+    let hibernated = count { $0.method == .hibernate }
     return "\(count - hibernated) terminated, \(hibernated) hibernated"
   }
 
@@ -60,10 +60,10 @@ extension Replay.Run {
       guard let removal = options.removal.choose(candidates, excess: excess, reading: reading),
         let chosen = candidates.first(where: { $0.app == removal.app })
       else { return }
-      try host.post(removal.way == .hibernate ? .hibernate : .terminate, AppID(Int(removal.app)))
+      try host.post(removal.method == .hibernate ? .hibernate : .terminate, AppID(Int(removal.app)))
       report.removals.append(
         ReplayRemoval(
-          at: start + host.now.seconds, app: chosen.name, way: removal.way, bytes: chosen.footprint,
+          at: start + host.now.seconds, app: chosen.name, method: removal.method, bytes: chosen.footprint,
           reason: removal.reason))
     }
   }

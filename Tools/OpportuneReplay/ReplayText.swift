@@ -149,7 +149,8 @@ extension ReplayReport {
     for one in removals {
       events.append(
         Event(
-          name: one.way == .hibernate ? "hibernated" : "terminated", ph: "i", pid: pids[one.app] ?? 0, tid: 1,
+          name: one.method == .hibernate ? "hibernated" : "terminated", ph: "i", pid: pids[one.app] ?? 0,
+          tid: 1,
           ts: ((one.at - start) * 1e6).rounded(), cat: "removal", args: ["why": one.reason]))
     }
     return try encode(Document(traceEvents: events))

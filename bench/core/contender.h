@@ -19,7 +19,7 @@ extern "C" {
 
 /* Producer 0 is the owner: it is the thread of consumer 0. Consumer 1 is another thread, a thief or the only
  * consumer. */
-enum { OWNER = 0, THIEF = 1, TAKERS = 2, PRODUCERS_MAX = 4 };
+enum { OWNER = 0, THIEF = 1, CONSUMERS = 2, PRODUCERS_MAX = 4 };
 
 typedef struct contender {
     const char *name;

@@ -11,13 +11,13 @@ typedef struct queue {
     opp_queue *queue;
     opp_pool *pool;
     opp_producer *producer[PRODUCERS_MAX + 1]; /* the last is the thief's own */
-    opp_consumer *consumer[TAKERS];
+    opp_consumer *consumer[CONSUMERS];
     unsigned producers;
 } queue;
 
 static void queue_destroy(void *object) {
     queue *queue = object;
-    for (unsigned i = 0; i < TAKERS; i++)
+    for (unsigned i = 0; i < CONSUMERS; i++)
         if (queue->consumer[i] != NULL) opp_consumer_destroy(queue->consumer[i]);
     if (queue->queue != NULL) opp_queue_destroy(queue->queue, NULL, NULL);
     if (queue->pool != NULL) opp_pool_destroy(queue->pool);

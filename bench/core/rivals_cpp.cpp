@@ -31,7 +31,7 @@ struct moodycamel_queue {
 
     moodycamel_queue(unsigned producers, std::uint64_t items) : queue(items, producers, 0) {
         for (unsigned i = 0; i < producers; i++) producer.emplace_back(queue);
-        for (unsigned i = 0; i < TAKERS; i++) consumer.emplace_back(queue);
+        for (unsigned i = 0; i < CONSUMERS; i++) consumer.emplace_back(queue);
     }
 };
 

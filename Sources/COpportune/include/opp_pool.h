@@ -12,9 +12,10 @@
  *    there are tokens, it wakes one; or one is already waking, and will look at the queues again.
  *  - No needless wake-up: with all tokens in use, neither makes a system call except to wake the spare
  *    worker. Each call wakes at most one worker.
- *  - A token, or a place among the demoted, is returned once: by its worker or by the monitor.
+ *  - A token, or a demoted worker's room, is returned once: by its worker or by the monitor.
  *  - A thread that is stopped inside any of these calls prevents no other thread from completing, except the
- *    one parked worker that it is about to wake. It keeps at most one token and one place among the demoted.
+ *    one parked worker that it is about to wake. It keeps at most one token and the room of one demoted
+ *    worker.
  */
 #ifndef OPP_POOL_H
 #define OPP_POOL_H
@@ -70,7 +71,7 @@ OPP_MUST_USE opp_wake opp_pool_wake(opp_pool *_Nonnull pool);
 /* The same, but only if a job is queued that may begin now. */
 OPP_MUST_USE opp_wake opp_pool_wake_if_ready(opp_pool *_Nonnull pool);
 
-/* The levels of jobs that the pool's workers may begin now; fewer where all places for demoted work are in
+/* The levels of jobs that the pool's workers may begin now; fewer where all room for demoted work is in
  * use. */
 uint64_t opp_pool_takeable(const opp_pool *_Nonnull pool);
 
@@ -104,12 +105,12 @@ uint64_t opp_pool_wakeups(const opp_pool *_Nonnull pool);
 OPP_MUST_USE bool opp_pool_enter(opp_pool *_Nonnull pool);
 void opp_pool_leave(opp_pool *_Nonnull pool);
 
-/* --- Places for demoted work, beside the tokens ------------------------------------------------ */
+/* --- Room for demoted work, beside the tokens -------------------------------------------------- */
 
 /* Why a worker is to be counted among the demoted; it decides the limit that applies. One rule for all. */
 typedef enum OPP_CLOSED_ENUM opp_demotion {
     OPP_DEMOTION_KNOWN = 0,  /* a known hog is to begin; it can wait: the limit */
-    /* what was lowered once is to begin, and may be no hog: the limit, and the extra places */
+    /* what was lowered once is to begin, and may be no hog: the limit, and what was added */
     OPP_DEMOTION_ONCE = 1,
     /* it turned out to be a hog while it runs, and cannot be sent back: twice the limit */
     OPP_DEMOTION_FOUND = 2,
@@ -126,7 +127,7 @@ uint32_t opp_pool_room(const opp_pool *_Nonnull pool, opp_demotion why);
 OPP_MUST_USE bool opp_pool_enter_demoted(opp_pool *_Nonnull pool, opp_demotion why);
 void opp_pool_leave_demoted(opp_pool *_Nonnull pool);
 
-/* opp_pool_add_room() grants one extra place for work that was lowered once, if all places are in use and the
+/* opp_pool_add_room() makes room for one more of what was lowered once, if all room is in use and the
  * maximum of extra ones is not reached. opp_pool_take_room() takes one back. */
 bool opp_pool_add_room(opp_pool *_Nonnull pool);
 void opp_pool_take_room(opp_pool *_Nonnull pool);
@@ -157,7 +158,7 @@ void opp_pool_look_at_spare(opp_pool *_Nonnull pool);
 OPP_MUST_USE bool opp_pool_begin_search(opp_pool *_Nonnull pool);
 void opp_pool_end_search(opp_pool *_Nonnull pool);
 
-/* --- The worker in place `slot`, 0 to OPP_POOL_WORKERS - 1, as it parks --------------------------- */
+/* --- The worker of slot `slot`, 0 to OPP_POOL_WORKERS - 1, as it parks --------------------------- */
 
 /*
  * The worker is about to park; it must not hold a token any more. Afterwards it looks at the queues once
@@ -217,7 +218,7 @@ typedef struct opp_turn {
  */
 bool opp_turn_is_over(opp_turn *_Nonnull turn, uint64_t now);
 
-/* The worker in place `slot` of a pool that serves a core. Its address does not change. */
+/* The worker of slot `slot` of a pool that serves a core. Its address does not change. */
 opp_worker *_Nonnull opp_pool_worker(opp_pool *_Nonnull pool, uint32_t slot);
 
 /* The thread of a worker begins, idle. `consumer` is its own until it ends. */
@@ -275,12 +276,12 @@ uint64_t opp_worker_idle_turn(const opp_worker *_Nonnull worker);
 /* --- The monitor's, of a worker that it has just seen inside a job ------------------------------- */
 
 typedef enum OPP_CLOSED_ENUM opp_handed {
-    OPP_HANDED_OFF = 0,  /* done: let another work in its place */
-    OPP_HANDED_NOT = 1,  /* it keeps its place */
-    OPP_HANDED_LATE = 2, /* the same, but other work may have found the places full: check for it */
+    OPP_HANDED_OFF = 0,  /* done: let another work instead */
+    OPP_HANDED_NOT = 1,  /* it keeps what it holds */
+    OPP_HANDED_LATE = 2, /* the same, but other work may have found no room: check for it */
 } opp_handed;
 
-/* Hands its token, or its place as the spare worker, to another worker. Never OPP_HANDED_LATE. */
+/* Hands its token, or the call of the spare worker, to another worker. Never OPP_HANDED_LATE. */
 OPP_MUST_USE opp_handed opp_worker_hand_off(opp_worker *_Nonnull worker);
 
 /* The same, and counts it among the demoted, if there is room. */

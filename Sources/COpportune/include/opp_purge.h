@@ -2,8 +2,8 @@
  * Purgeable regions: memory whose content may be taken while it is not in use.
  *
  * A user of a region pins it; a pinned region is never taken. Taking returns pages to the kernel, at once
- * (eager) or when the kernel next needs some (lazy). No thread waits for another. A taker skips pinned
- * regions. A pin during a taking gets empty memory at another address, so the taker may be stopped at any
+ * (eager) or when the kernel next needs some (lazy). No thread waits for another. A reclaimer skips pinned
+ * regions. A pin during a taking gets empty memory at another address, so the reclaimer may be stopped at any
  * instruction.
  *
  * Regions are counted in whole pages of the base size. They use no huge pages, since a part of one cannot be
@@ -76,12 +76,12 @@ opp_purge_set *_Nullable opp_purge_set_create(void);
 /* Every region must be closed, and no thread may take or walk any more. */
 void opp_purge_set_destroy(opp_purge_set *_Nonnull set);
 
-/* The number of places for regions, open or closed; never decreases. For opp_purge_set_at(). */
-uint32_t opp_purge_set_places(const opp_purge_set *_Nonnull set);
+/* The number of regions, open or closed; never decreases. For opp_purge_set_at(). */
+uint32_t opp_purge_set_size(const opp_purge_set *_Nonnull set);
 
-/* The region at `place`, below opp_purge_set_places(). It may be closed and reused: call opp_purge_look()
+/* The region at `index`, below opp_purge_set_size(). It may be closed and reused: call opp_purge_look()
  * before each use. */
-opp_purge *_Nonnull opp_purge_set_at(const opp_purge_set *_Nonnull set, uint32_t place);
+opp_purge *_Nonnull opp_purge_set_at(const opp_purge_set *_Nonnull set, uint32_t index);
 
 /*
  * Opens a region of at least `bytes`, rounded up to pages: zero, not volatile, not pinned, and intact. It
@@ -116,7 +116,7 @@ void opp_purge_set_volatile(opp_purge *_Nonnull region, bool is_volatile);
 
 /*
  * The same for a caller that does not hold the region open: only if it is still the region of `view`, since
- * its place may have been reused. False if it is not, or has lost its content since: call opp_purge_look()
+ * it may have been reused. False if it is not, or has lost its content since: call opp_purge_look()
  * again. Any thread.
  */
 bool opp_purge_set_volatile_if(opp_purge *_Nonnull region, const opp_purge_view *_Nonnull view,
@@ -127,9 +127,9 @@ bool opp_purge_look(const opp_purge *_Nonnull region, opp_purge_view *_Nonnull v
 
 /*
  * Returns the region's pages to the kernel, if the region is still as it was `seen`. Any thread; never waits
- * for a pin or for another taker. Returns the bytes of address space released. Returns 0 if it has changed
- * since, is pinned, not volatile, taken already, or being taken. Returns -errno of madvise if the kernel
- * refused; the pages are kept then.
+ * for a pin or for another reclaimer. Returns the bytes of address space released. Returns 0 if it has
+ * changed since, is pinned, not volatile, taken already, or being taken. Returns -errno of madvise if the
+ * kernel refused; the pages are kept then.
  */
 int64_t opp_purge_take(opp_purge *_Nonnull region, const opp_purge_view *_Nonnull seen,
                        opp_purge_mode mode) OPP_MUST_USE;

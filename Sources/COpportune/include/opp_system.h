@@ -116,10 +116,10 @@ typedef struct opp_lock_wait {
 } opp_lock_wait;
 
 /*
- * 1 where the thread sleeps until another gives up a lock whose memory says who that is: a futex with priority
- * inheritance, as `Synchronization.Mutex` is, or an ordinary mutex of glibc's. What comes back is old at once,
- * and memory that only looks like a mutex is taken for one: `holder` is to be compared with threads that are
- * known. 0 where it waits for no such lock, or -errno. Any thread; some 8 us.
+ * 1 where the thread sleeps until another gives up a lock whose memory says who that is: a futex with
+ * priority inheritance, as `Synchronization.Mutex` is, or an ordinary mutex of glibc's. What comes back is
+ * old at once, and memory that only looks like a mutex is taken for one: `holder` is to be compared with
+ * threads that are known. 0 where it waits for no such lock, or -errno. Any thread; some 8 us.
  */
 int opp_thread_meter_lock_wait(const opp_thread_meter *_Nonnull meter, opp_lock_wait *_Nonnull wait);
 

@@ -88,39 +88,7 @@ struct PolygonShape: Sendable, Hashable {
     return Ellipsoid.distance(place, plane.place(nearest.x, nearest.y))
   }
 
-  /// The probability that a point with a normal error about `place` lies inside. Exact for the plane about
-  /// the place: the winding number less what lies beyond each side, which is a difference of two values of
-  /// Owen's T function.
-  ///
-  /// - Parameter deviation: metres, on each axis.
-  func probability(about place: Coordinate, deviation: Double) -> (inside: Double, relation: Relation) {
-    let plane = LocalPlane(at: place, in: frame)
-    let relation = relation(in: plane)
-    var result = relation.isInside ? 1.0 : 0.0
-    let reach = 8.5 * deviation
-    guard relation.distance < reach else { return (result, relation) }
-    func isInReach(_ box: LocalPlane.Box) -> Bool { box.distance < reach }
-    forEachSide(in: plane, ofBoxes: isInReach) { a, b in
-      let (dx, dy) = (b.x - a.x, b.y - a.y)
-      let length = (dx * dx + dy * dy).squareRoot()
-      guard length > 0 else { return }
-      let height = abs(a.x * b.y - a.y * b.x) / length
-      guard height < reach else { return }
-      let (from, to) = ((a.x * dx + a.y * dy) / length, (b.x * dx + b.y * dy) / length)
-      let h = height / deviation
-      let turn = Self.isLeft(a, b) ? 1.0 : -1.0
-      // On the line itself the slopes are infinite, and of the sign of where the end lies.
-      let (slopeA, slopeB) = height > 0 ? (from / height, to / height) : (from * .infinity, to * .infinity)
-      result -= turn * (Self.wedge(h, slopeB) - Self.wedge(h, slopeA))
-    }
-    return (min(1, max(0, result)), relation)
-  }
-
-  private static func wedge(_ h: Double, _ slope: Double) -> Double {
-    slope.isNaN ? 0 : Normal.owensT(h, slope)
-  }
-
-  private func relation(in plane: LocalPlane) -> Relation {
+  func relation(in plane: LocalPlane) -> Relation {
     var winding = 0
     var best = Double.infinity
     var nearest = (x: 0.0, y: 0.0)
@@ -156,7 +124,7 @@ struct PolygonShape: Sendable, Hashable {
 
   // MARK: Boxes
 
-  private typealias PlanePoint = (x: Double, y: Double)
+  typealias PlanePoint = (x: Double, y: Double)
 
   private func forEachSide(ofBox index: Int, in plane: LocalPlane, _ body: (PlanePoint, PlanePoint) -> Void) {
     for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
@@ -165,7 +133,7 @@ struct PolygonShape: Sendable, Hashable {
   }
 
   /// The sides of all boxes that are wanted, as are the boxes that those are in.
-  private func forEachSide(
+  func forEachSide(
     in plane: LocalPlane, ofBoxes isWanted: (LocalPlane.Box) -> Bool, _ body: (PlanePoint, PlanePoint) -> Void
   ) {
     func visit(_ index: Int, _ level: Int) {
@@ -199,7 +167,7 @@ struct PolygonShape: Sendable, Hashable {
 
   /// Whether the origin is left of a directed side. On its line the answer is the one that the half-open rule
   /// of the winding number gives, so that both agree on which side of the border a place on it is.
-  private static func isLeft(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double)) -> Bool {
+  static func isLeft(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double)) -> Bool {
     let cross = a.x * b.y - a.y * b.x
     return cross > 0 || (cross == 0 && (a.y != b.y || b.x > a.x))
   }

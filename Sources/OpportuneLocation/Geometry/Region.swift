@@ -71,32 +71,6 @@ public struct Region: Sendable, Hashable {
     }
   }
 
-  /// The probability that a device is inside, given a fix: its errors are normal, and nothing else is known.
-  ///
-  /// - Returns: `nil` where the region has a range of altitudes and the fix has none.
-  public func probability(_ fix: Fix) -> Double? {
-    guard let height = vertical(fix) else { return nil }
-    switch shape {
-    case .circle(let centre, let radius):
-      let deviation = fix.accuracy.standardDeviation
-      let distance = Ellipsoid.distance(centre, fix.position)
-      return height * Normal.inDisc(radius: radius / deviation, distance: distance / deviation)
-    case .polygons(let polygons):
-      return height
-        * polygons.probability(about: fix.position, deviation: fix.accuracy.standardDeviation).inside
-    }
-  }
-
-  /// The probability that the altitude is within the range; 1 without one, `nil` where it is not known.
-  func vertical(_ fix: Fix) -> Double? {
-    guard let altitude else { return 1 }
-    guard let own = fix.altitude else { return nil }
-    // The difference of the smaller tails keeps its digits.
-    let low = (altitude.lowerBound - own.metres) / own.standardDeviation
-    let high = (altitude.upperBound - own.metres) / own.standardDeviation
-    return low > 0 ? Normal.below(-low) - Normal.below(-high) : Normal.below(high) - Normal.below(low)
-  }
-
   /// A ball that holds the region: the place of its centre, and its radius in metres through the Earth;
   /// infinite for what is too wide to be worth one.
   var ball: (centre: Point3, radius: Double) {

@@ -4,14 +4,14 @@ extension LocationTrace {
   /// A fix each second, for recordings that repeat a position until the next one comes, as phones' logs do.
   ///
   /// Only where the position changed is it taken for measured. Between two such places the device is taken to
-  /// have gone straight and evenly; where that took longer than `standing`, to have stood first and gone at
+  /// have gone straight and evenly; where that took longer than `stop`, to have stopped first and gone at
   /// 15 m/s then. Cells stay as they are. What comes out has no errors of its own: it serves to compare ways
   /// of sampling, not of deciding.
   ///
-  /// - Parameter standing: seconds, from 1 on.
+  /// - Parameter stop: seconds, from 1 on.
   /// - Throws: ``LocationError``: `outOfRange`.
-  package func everySecond(standing: Double = 60) throws(LocationError) -> LocationTrace {
-    try check(standing, "standing time in seconds", within: 1...86_400)
+  package func everySecond(stop: Double = 60) throws(LocationError) -> LocationTrace {
+    try check(stop, "stopping time in seconds", within: 1...86_400)
     var measured: [Fix] = []
     for fix in fixes where fix.position != measured.last?.position { measured.append(fix) }
     guard let first = measured.first, let end = fixes.last else { return self }
@@ -26,7 +26,7 @@ extension LocationTrace {
     for (from, to) in zip(measured, measured.dropFirst()) {
       let way = Ellipsoid.way(from.position, to.position)
       let (begin, arrival) = (from.time.seconds, to.time.seconds)
-      let start = arrival - begin > standing ? max(begin, arrival - max(1, way.metres / 15)) : begin
+      let start = arrival - begin > stop ? max(begin, arrival - max(1, way.metres / 15)) : begin
       while second < arrival {
         let share = max(0, (second - start) / (arrival - start))
         let place = Ellipsoid.place(from: from.position, azimuth: way.azimuth, metres: way.metres * share)

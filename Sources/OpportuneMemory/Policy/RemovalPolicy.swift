@@ -32,10 +32,10 @@ public struct RemovalCandidate: Sendable, Hashable {
   }
 }
 
-/// An app to remove, the way, and the reason.
+/// An app to remove, the method, and the reason.
 public struct Removal: Sendable, Hashable, CustomStringConvertible {
   /// How the app is removed. (R-MEM-04)
-  public enum Way: String, Sendable, Hashable, CaseIterable, Codable {
+  public enum Method: String, Sendable, Hashable, CaseIterable, Codable {
     /// Its state is saved to the store.
     case hibernate
     /// It is terminated.
@@ -45,18 +45,18 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   /// The app's ``AppMemory/number``.
   public let app: UInt32
   /// How the app is removed.
-  public let way: Way
+  public let method: Method
   /// A sentence that answers "why was this app removed?".
   public let reason: String
-  /// Memory is not short: if the app cannot be removed in this way, it stays. (R-MEM-08)
+  /// Memory is not short: if the app cannot be removed by this method, it stays. (R-MEM-08)
   public let isOptional: Bool
   /// ``AppMemory/rises`` when the broker chose the app; `nil` for a removal that was not chosen by standing.
   package var rises: UInt64?
 
   /// Makes a removal, for a policy of your own.
-  public init(app: UInt32, way: Way, reason: String, isOptional: Bool = false) {
+  public init(app: UInt32, method: Method, reason: String, isOptional: Bool = false) {
     self.app = app
-    self.way = way
+    self.method = method
     self.reason = reason
     self.isOptional = isOptional
   }
@@ -161,28 +161,28 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     let limit = idleLimit.unsignedNanoseconds
     return candidates.filter { $0.standing == .suspended && $0.idle > limit }
       .map { removal(of: $0, "it was not in front for more than \(idleLimit)", isOptional: true) }
-      .filter { $0.way == .hibernate }
+      .filter { $0.method == .hibernate }
   }
 
   // MARK: Steps
 
   private func removal(of app: RemovalCandidate, _ why: String, isOptional: Bool = false) -> Removal {
     // An app that runs would have to be suspended first.
-    let way: Removal.Way
+    let method: Removal.Method
     let how: String
     switch (hibernates, app.standing, app.written <= hibernatesUpTo) {
-    case (false, _, _): (way, how) = (.terminate, "no app is hibernated")
+    case (false, _, _): (method, how) = (.terminate, "no app is hibernated")
     case (true, .suspended, true):
-      (way, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
+      (method, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
     case (true, .suspended, false):
-      (way, how) = (.terminate, "more than \(hibernatesUpTo.inMegabytes) are not hibernated")
-    case (true, _, _): (way, how) = (.terminate, "only suspended apps are hibernated")
+      (method, how) = (.terminate, "more than \(hibernatesUpTo.inMegabytes) are not hibernated")
+    case (true, _, _): (method, how) = (.terminate, "only suspended apps are hibernated")
     }
-    let verb = way == .hibernate ? "hibernated" : "terminated"
+    let verb = method == .hibernate ? "hibernated" : "terminated"
     let rest = app.written < app.footprint ? ", \(app.written.inMegabytes) of it not to be made again" : ""
     let size = app.footprint.inMegabytes + rest
     return Removal(
-      app: app.app, way: way,
+      app: app.app, method: method,
       reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).",
       isOptional: isOptional)
   }

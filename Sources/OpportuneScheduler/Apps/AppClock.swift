@@ -69,7 +69,7 @@ final class SleepTimer: Wait, @unchecked Sendable {
   let hasFired = Atomic<Bool>(false)
   var latest: UInt64 { deadline.saturatingAdd(tolerance) }
   /// The timer's entry in the monitor's heap. Accessed by the monitor's thread only.
-  var place: TimerHeap<SleepTimer>.ID?
+  var timerID: TimerHeap<SleepTimer>.ID?
 
   init(deadline: UInt64, tolerance: UInt64) {
     self.deadline = deadline

@@ -20,7 +20,7 @@ extension App {
 
 /// Weak references to observers, in a push-only stack: neither adding nor notifying ever waits.
 final class AppObservers {
-  private final class Place: Linked {
+  private final class Registration: Linked {
     private(set) weak var observer: (any AppObserver)?
     // Written before the entry is published.
     var below: UInt = 0
@@ -28,9 +28,9 @@ final class AppObservers {
     init(_ observer: any AppObserver) { self.observer = observer }
   }
 
-  private let places = LinkedStack<Place>()
+  private let registrations = LinkedStack<Registration>()
 
-  func add(_ observer: any AppObserver) { places.push(Place(observer)) }
+  func add(_ observer: any AppObserver) { registrations.push(Registration(observer)) }
 
-  func tell() { places.visit { $0.observer?.appDidChange() } }
+  func tell() { registrations.visit { $0.observer?.appDidChange() } }
 }

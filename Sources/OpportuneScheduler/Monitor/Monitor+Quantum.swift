@@ -170,7 +170,7 @@ extension Monitor {
   /// beside the counted ones without limit.
   func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
     // Foreground work in the background pool whose app has moved to another pool is counted in neither.
-    guard worker.standing == .OPP_SLOT_HANDED_OFF, let app = reading.app,
+    guard worker.state == .OPP_SLOT_HANDED_OFF, let app = reading.app,
       opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
     else { return }
     if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }
@@ -179,9 +179,9 @@ extension Monitor {
   /// Lets demoted work that waits begin in place of a blocked worker, since the blocked job may wait for that
   /// work. A worker with a run token is replaced here too: watch() does so only where fresh work waits.
   func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
-    let (pool, standing) = (worker.pool, worker.standing)
-    let isCounted = standing == .OPP_SLOT_DEMOTED || standing == .OPP_SLOT_SUNK
-    guard isCounted ? !pool.hasRoom(.OPP_DEMOTION_KNOWN) : standing == .OPP_SLOT_RUNNING, now > reading.start,
+    let (pool, state) = (worker.pool, worker.state)
+    let isCounted = state == .OPP_SLOT_DEMOTED || state == .OPP_SLOT_SUNK
+    guard isCounted ? !pool.hasRoom(.OPP_DEMOTION_KNOWN) : state == .OPP_SLOT_RUNNING, now > reading.start,
       stayedBlocked(worker, reading, now, engine),
       now - reading.start
         >= PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)

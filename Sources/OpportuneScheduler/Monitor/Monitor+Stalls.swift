@@ -25,12 +25,12 @@ extension Monitor {
     var flowing = false
     var spare: (Worker, WorkerReport.Reading)?
     for case let worker? in pool.workers {
-      let standing = worker.standing
-      guard standing == .OPP_SLOT_RUNNING || standing == .OPP_SLOT_SPARE else { continue }
+      let state = worker.state
+      guard state == .OPP_SLOT_RUNNING || state == .OPP_SLOT_SPARE else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
         // The worker is between two jobs or inside a new one, so the pool makes progress. A spare worker that
         // has not begun yet does not count as progress: it would hide a stall.
-        if standing == .OPP_SLOT_RUNNING { flowing = true }
+        if state == .OPP_SLOT_RUNNING { flowing = true }
         continue
       }
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
@@ -45,7 +45,7 @@ extension Monitor {
       {
         // A known hog that had exceeded the limit of demoted workers at an earlier look.
         flowing = true
-      } else if standing == .OPP_SLOT_SPARE {
+      } else if state == .OPP_SLOT_SPARE {
         spare = (worker, reading)
       }
     }

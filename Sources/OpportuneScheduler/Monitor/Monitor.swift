@@ -324,9 +324,9 @@ final class Monitor: @unchecked Sendable {
       continuation.resume(returning: app.statistics.cpuNanoseconds &+ running)
     case .timer(let timer):
       guard !timer.isOver else { break }
-      timer.place = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
+      timer.timerID = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
     case .cancelled(let timer):
-      if let place = timer.place { timers.cancel(place) }
+      if let id = timer.timerID { timers.cancel(id) }
     case .shutDown(let limit, let continuation):
       let deadline = opp_now_ns().saturatingAdd(UInt64(max(0, limit.clampedNanoseconds)))
       shutdown = (deadline, continuation)

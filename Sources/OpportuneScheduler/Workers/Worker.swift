@@ -327,10 +327,10 @@ final class Worker: @unchecked Sendable {
   /// Read once the worker has ended: false if memory was too short for it to begin.
   var hasWorked: Bool { consumer != nil }
 
-  var standing: opp_slot { opp_worker_slot(raw) }
+  var state: opp_slot { opp_worker_slot(raw) }
 
   /// Whether another worker has taken this worker's run token.
-  var isHandedOff: Bool { standing == .OPP_SLOT_HANDED_OFF || standing == .OPP_SLOT_SUNK }
+  var isHandedOff: Bool { state == .OPP_SLOT_HANDED_OFF || state == .OPP_SLOT_SUNK }
 
   /// nil while the worker may have taken a job, begun or not. Otherwise a number that differs after the
   /// worker may have taken another job.

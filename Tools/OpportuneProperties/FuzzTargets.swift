@@ -13,7 +13,7 @@ package enum FuzzTargets {
     PropertyTarget(StoreProperty()),
     PropertyTarget(ManifestProperty()),
     PropertyTarget(RecordingProperty()),
-    PropertyTarget(WayProperty()),
+    PropertyTarget(TraceProperty()),
     PropertyTarget(GeoJSONProperty()),
     PropertyTarget(GPSDProperty()),
     PropertyTarget(IOSchedulerProperty(ForgetfulScheduler.self, name: "canary-io-scheduler", isCanary: true)),

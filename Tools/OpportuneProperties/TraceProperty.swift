@@ -4,10 +4,10 @@ import OpportuneFuzz
 import OpportuneLocation
 
 /// Recorded ways as GPX, NMEA and tables with a known meaning, and damaged ones.
-struct WayProperty: DocumentProperty {
-  let name = "way"
+struct TraceProperty: DocumentProperty {
+  let name = "trace"
   let summary =
-    "A recorded way, as GPX, NMEA or a table, is read as the fixes that it was made of; whatever is read has fixes "
+    "A recorded trace, as GPX, NMEA or a table, is read as the fixes that it was made of; whatever is read has fixes "
     + "within their limits and in the order of their times; nothing traps."
   var read: @Sendable (Data) throws -> LocationTrace = { try LocationTrace.read($0) }
 
@@ -24,49 +24,50 @@ struct WayProperty: DocumentProperty {
   static let fixtures: [[UInt8]] = (0..<12).map { seed in
     var generator = SplitMix64(seed: UInt64(seed))
     var bytes = ByteSource([UInt8(seed % 3)] + generator.bytes(24))
-    return Array(MadeWay(&bytes).text.utf8)
+    return Array(MadeTrace(&bytes).text.utf8)
   }
 
   func check(document: Data) throws(Violation) {
-    if let way = try way(of: document) { try judge(way) }
+    if let trace = try trace(of: document) { try judge(trace) }
   }
 
   func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
-    let made = MadeWay(&bytes)
+    let made = MadeTrace(&bytes)
     log.note("read: \(made.text)")
-    guard let way = try way(of: Data(made.text.utf8)) else { throw Violation("it is refused") }
-    try judge(way)
-    try compare(way, made)
+    guard let trace = try trace(of: Data(made.text.utf8)) else { throw Violation("it is refused") }
+    try judge(trace)
+    try compare(trace, made)
   }
 
-  private func way(of data: Data) throws(Violation) -> LocationTrace? {
+  private func trace(of data: Data) throws(Violation) -> LocationTrace? {
     do { return try read(data) } catch {
       guard error is LocationTrace.Failure else { throw Violation("the error is no Failure: \(error)") }
       return nil
     }
   }
 
-  private func judge(_ way: LocationTrace) throws(Violation) {
-    guard let first = way.fixes.first, let last = way.fixes.last, way.start.isFinite, first.time == .zero
+  private func judge(_ trace: LocationTrace) throws(Violation) {
+    guard let first = trace.fixes.first, let last = trace.fixes.last, trace.start.isFinite,
+      first.time == .zero
     else {
       throw Violation("it has no fixes, or does not begin with the first")
     }
-    for (before, after) in zip(way.fixes, way.fixes.dropFirst()) where before.time >= after.time {
+    for (before, after) in zip(trace.fixes, trace.fixes.dropFirst()) where before.time >= after.time {
       throw Violation("fixes are at \(before.time) and then at \(after.time)")
     }
-    for fix in way.fixes {
+    for fix in trace.fixes {
       guard (-90...90).contains(fix.position.latitude), (-180...180).contains(fix.position.longitude),
         fix.accuracy.standardDeviation > 0, fix.speed.map({ (0...1e5).contains($0) }) ?? true,
         fix.altitude.map({ $0.metres.isFinite && $0.standardDeviation > 0 }) ?? true
       else { throw Violation("a fix at \(fix.time) is out of range") }
     }
-    for (before, after) in zip(way.cells, way.cells.dropFirst()) where before.time > after.time {
+    for (before, after) in zip(trace.cells, trace.cells.dropFirst()) where before.time > after.time {
       throw Violation("cells are at \(before.time) and then at \(after.time)")
     }
     guard last.time.seconds < 5000 else { return }
     do {
-      let dense = try way.everySecond()
-      guard dense.fixes.count <= Int(last.time.seconds) + 1 + way.fixes.count else {
+      let dense = try trace.everySecond()
+      guard dense.fixes.count <= Int(last.time.seconds) + 1 + trace.fixes.count else {
         throw Violation("\(dense.fixes.count) fixes of \(last.time.seconds) seconds")
       }
     } catch let error as Violation { throw error } catch {
@@ -74,11 +75,11 @@ struct WayProperty: DocumentProperty {
     }
   }
 
-  private func compare(_ way: LocationTrace, _ made: MadeWay) throws(Violation) {
-    guard way.fixes.count == made.points.count, abs(way.start - made.points[0].seconds) < 1e-3 else {
-      throw Violation("\(way.fixes.count) fixes from \(way.start) on, of \(made.points.count)")
+  private func compare(_ trace: LocationTrace, _ made: MadeTrace) throws(Violation) {
+    guard trace.fixes.count == made.points.count, abs(trace.start - made.points[0].seconds) < 1e-3 else {
+      throw Violation("\(trace.fixes.count) fixes from \(trace.start) on, of \(made.points.count)")
     }
-    for (fix, point) in zip(way.fixes, made.points) {
+    for (fix, point) in zip(trace.fixes, made.points) {
       guard abs(fix.position.latitude - point.latitude) < 1e-7,
         abs(fix.position.longitude - point.longitude) < 1e-7,
         abs(fix.time.seconds - (point.seconds - made.points[0].seconds)) < 1e-5
@@ -92,7 +93,7 @@ struct WayProperty: DocumentProperty {
 }
 
 /// Points and how a recording of them looks.
-struct MadeWay {
+struct MadeTrace {
   struct Point {
     var seconds: Double
     var latitude: Double
