@@ -1,6 +1,6 @@
 /*
  * A worker and the transitions of its slot. The resources of a pool (tokens, room for demoted work, the
- * call of the spare worker) are in worker_pool.c.
+ * call of the spare worker) are in worker_pool.c, parking and waking in worker_park.c.
  *
  *     IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
  *      |            |                      |  ^            |         by opp_worker_next(), at a job's end, or

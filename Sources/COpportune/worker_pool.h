@@ -1,6 +1,7 @@
 /*
- * The shared definitions of worker_pool.c (tokens, parked workers, demoted work, the spare worker) and
- * worker.c (the transitions of a worker's slot). Private to the core. The invariants are at the top of each.
+ * The shared definitions of worker_pool.c (tokens, demoted work, the spare worker), worker_park.c (parking
+ * and waking) and worker.c (the transitions of a worker's slot). Private to the core. The invariants are at
+ * the top of each.
  */
 #ifndef OPP_POOL_PRIVATE_H
 #define OPP_POOL_PRIVATE_H
@@ -54,6 +55,15 @@ struct opp_pool {
     uint32_t alarm, group;
     opp_worker workers[OPP_POOL_WORKERS];
 };
+
+/* The halves of a pool's `count`. */
+static inline uint32_t count_used(uint64_t count) {
+    return (uint32_t)count;
+}
+
+static inline uint32_t count_tokens(uint64_t count) {
+    return (uint32_t)(count >> 32);
+}
 
 static inline opp_slot slot_of(uint32_t word) {
     return (opp_slot)(word & SLOT_MASK);

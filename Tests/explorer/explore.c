@@ -361,8 +361,8 @@ static bool is_same_site(const oppx_site *a, const oppx_site *b) {
 
 static const char *const *targets_of(const char *file) {
     static const char *const queue_files[] = {
-        "app.c", "queue.c", "queue.h", "queue_strand.c", "core.c", "fifo.c", "fifo.h", "ready_bits.h",
-        "segments.c", "push.c", "runq.h", "producer.c", "take.c", "consumer.c"};
+        "app.c", "app_suspend.c", "queue.c", "queue.h", "queue_strand.c", "core.c", "fifo.c", "fifo.h",
+        "ready_bits.h", "segments.c", "push.c", "runq.h", "producer.c", "take.c", "consumer.c"};
     static const char *const queues[] = {"queue", "runq", "parking", "records", NULL};
     static const char *const pools[] = {"pool", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
@@ -371,7 +371,9 @@ static const char *const *targets_of(const char *file) {
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
-    if (strcmp(file, "worker_pool.c") == 0 || strcmp(file, "worker.c") == 0) return pools;
+    static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c"};
+    for (size_t i = 0; i < sizeof(pool_files) / sizeof(pool_files[0]); i++)
+        if (strcmp(file, pool_files[i]) == 0) return pools;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
     if (strcmp(file, "ring_closers.c") == 0) return closers;

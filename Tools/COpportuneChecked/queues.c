@@ -4,6 +4,7 @@
 
 CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/app.c"
+#include "../../Sources/COpportune/app_suspend.c"
 #include "../../Sources/COpportune/queue.c"
 #include "../../Sources/COpportune/queue_strand.c"
 #include "../../Sources/COpportune/core.c"
@@ -35,6 +36,7 @@ static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
 #include "../../Sources/COpportune/worker_pool.c"
+#include "../../Sources/COpportune/worker_park.c"
 #define opp_ready_levels checked_ready_levels
 #define opp_take checked_take
 #define opp_pool_prepare_park checked_prepare_park

@@ -1,6 +1,6 @@
 /*
  * Targets pool and parking: workers that run jobs and park, who wakes them, and a monitor that hands their
- * places to others: all by the functions of worker.c and worker_pool.c, as they are. In `pool` jobs are two
+ * places to others: all by the functions of worker.c, worker_park.c and worker_pool.c, as they are. In `pool` jobs are two
  * numbers, of fresh ones and of hogs, so that the pool alone is on trial; in `parking` they are in a run
  * queue.
  *

@@ -5,6 +5,7 @@
 CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/inbox.c"
 #include "../../Sources/COpportune/worker_pool.c"
+#include "../../Sources/COpportune/worker_park.c"
 CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
  * holders are stuck, and a bounded number of workers may run demoted jobs. A monitor may hand a worker's
  * token to another while the worker is stuck inside a job.
  *
- * Guarantees (worker_pool.c and worker.c say why they hold):
+ * Guarantees (worker_pool.c, worker_park.c and worker.c say why they hold):
  *  - No lost wake-up: if opp_submit(), or opp_pool_wake() after a push, finds fewer workers running than
  *    there are tokens, it wakes one; or one is already waking, and will look at the queues again.
  *  - No needless wake-up: with all tokens in use, neither makes a system call except to wake the spare

@@ -1,0 +1,207 @@
+/*
+ * Parking: how a worker of a pool goes to sleep, and which one a waker wakes for what.
+ *
+ *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
+ *     word     one for each worker, a futex: its slot, PARKED or what it was woken for
+ *
+ * Invariants
+ *  L1  A worker's bit is cleared by exactly one thread, which then stores the worker's word. The worker
+ *      leaves opp_pool_park() or opp_pool_cancel_park() with that word, so no wake-up is lost or doubled.
+ *  L2  A token that is handed over with OPP_WOKEN_TOKEN was taken before the parked worker was chosen. If
+ *      there is no parked worker, it is returned.
+ *
+ * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst). A worker returns its token
+ * (seq_cst) and then looks at the queues (seq_cst). In the total order of the four, either the pusher sees
+ * the free token, or the worker sees the job.
+ *
+ * The same holds with the bit in `asleep`, for a free token without a parked worker. The worker sets its bit
+ * before its last look at the queues, so that look sees the job of a pusher that found no bit. If no worker
+ * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
+ * later seq_cst load of another object are not reordered.
+ *
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one parked
+ * worker and the token for it. A worker that finds itself chosen waits for its word without a token, since it
+ * clears its bit before it takes one. The push that the waker is part of has not returned, and any later push
+ * chooses another worker.
+ */
+#include "worker_pool.h"
+#include "runq.h"
+
+/* --- Waking ------------------------------------------------------------------------------------ */
+
+/* Clears the lowest set bit of a parked worker, so that the same few stay warm. Returns the worker's slot, or
+ * -1. */
+static int pool_choose(opp_pool *pool) {
+    /* [asleep] seq_cst: see "No lost wake-up". */
+    uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
+    OPP_ASSERT(words <= ASLEEP_WORDS);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
+        while (bits != 0) {
+            uint64_t bit = bits & -bits;
+            /* L1: the thread that saw the bit set clears it. acquire: pairs with opp_pool_prepare_park(); the
+             * worker is parked. */
+            if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
+            bits &= ~bit;
+        }
+    }
+    return -1;
+}
+
+/* The caller has cleared the worker's bit: until this store no other thread writes the worker's word. */
+static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
+    opp_worker *worker = &pool->workers[slot];
+    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
+    OPP_ASSERT(what == OPP_SLOT_WOKEN || what == OPP_SLOT_CALLED || what == OPP_SLOT_CLOSED);
+    /* statistics; written only by the thread that has cleared the bit */
+    opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
+    /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did. */
+    opp_store(&worker->word, worker->turns | what, release);
+    opp_futex_wake(&worker->word, 1);
+}
+
+opp_notified opp_pool_notify(opp_pool *pool) {
+    if (!opp_pool_enter(pool)) return OPP_NOTIFIED_BUSY;
+    int slot = pool_choose(pool);
+    if (slot < 0) {
+        opp_pool_leave(pool);
+        /* A worker may have parked between the choice and the return of the token, having seen no free
+         * token. */
+        slot = pool_choose(pool);
+        if (slot < 0) return OPP_NOTIFIED_NOBODY;
+        if (!opp_pool_enter(pool)) {
+            pool_deliver(pool, slot, OPP_SLOT_CALLED);
+            return OPP_NOTIFIED_WOKEN;
+        }
+    }
+    pool_deliver(pool, slot, OPP_SLOT_WOKEN);
+    return OPP_NOTIFIED_WOKEN;
+}
+
+void opp_pool_watch(opp_pool *pool) {
+    if (pool->alarms == NULL) return;
+    /* relaxed: a slightly old delay is good enough. */
+    opp_alarms_arm(pool->alarms, pool->alarm, opp_load(&pool->watch_delay, relaxed));
+}
+
+opp_wake opp_pool_wake(opp_pool *pool) {
+    switch (opp_pool_notify(pool)) {
+    case OPP_NOTIFIED_WOKEN: return OPP_WAKE_COUNT;
+    case OPP_NOTIFIED_NOBODY: return OPP_WAKE_START;
+    case OPP_NOTIFIED_BUSY: break;
+    }
+    if (!opp_pool_is_stalled(pool) || !opp_pool_call_spare(pool)) opp_pool_watch(pool);
+    return OPP_WAKE_NOTHING;
+}
+
+opp_wake opp_pool_wake_if_ready(opp_pool *pool) {
+    return opp_has_ready(pool->core, opp_pool_takeable(pool)) ? opp_pool_wake(pool) : OPP_WAKE_NOTHING;
+}
+
+bool opp_pool_wake_spare(opp_pool *pool) {
+    int slot = pool_choose(pool);
+    if (slot < 0) return false;
+    pool_deliver(pool, slot, OPP_SLOT_CALLED);
+    return true;
+}
+
+void opp_pool_close(opp_pool *pool) {
+    /* [closed] before the choice; a worker parks before it reads this */
+    opp_store(&pool->closed, 1, seq_cst);
+    for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool))
+        pool_deliver(pool, slot, OPP_SLOT_CLOSED);
+}
+
+uint32_t opp_pool_sleeping(const opp_pool *pool) {
+    uint32_t sleeping = 0;
+    for (int i = 0; i < ASLEEP_WORDS; i++) /* relaxed: may be out of date at once */
+        sleeping += (uint32_t)__builtin_popcountll(opp_load(&pool->asleep[i], relaxed));
+    return sleeping;
+}
+
+uint64_t opp_pool_wakeups(const opp_pool *pool) {
+    uint64_t wakeups = 0;
+    /* relaxed: statistics */
+    for (uint32_t i = 0, end = opp_load(&pool->slot_end, relaxed); i < end; i++)
+        wakeups += opp_load(&pool->workers[i].wakeups, relaxed);
+    return wakeups;
+}
+
+/* --- Parking ----------------------------------------------------------------------------------- */
+
+void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
+    OPP_ASSERT(slot < OPP_POOL_WORKERS);
+    opp_worker *worker = &pool->workers[slot];
+    OPP_ASSERT(worker->held < OPP_SLOT_RUNNING);
+    worker->held = OPP_SLOT_PARKED;
+    opp_store(&worker->word, worker->turns | OPP_SLOT_PARKED, relaxed); /* published by the bit */
+    uint32_t end = opp_load(&pool->slot_end, relaxed);
+    while (end <= slot && !opp_cas(&pool->slot_end, &end, slot + 1, seq_cst)) {} /* [asleep] before the bit */
+    /* [asleep] seq_cst: precedes the last look at the queues. release: the word says PARKED before another
+     * thread changes it. */
+    opp_or(&pool->asleep[slot / 64], 1ull << slot % 64, seq_cst);
+}
+
+static opp_woken woken_for(opp_slot slot) {
+    switch (slot) {
+    case OPP_SLOT_WOKEN: return OPP_WOKEN_TOKEN;
+    case OPP_SLOT_CALLED: return OPP_WOKEN_SPARE;
+    default: OPP_ASSERT(slot == OPP_SLOT_CLOSED); return OPP_WOKEN_CLOSED;
+    }
+}
+
+/* Waits for the word that another thread, which cleared this worker's bit, has stored or is about to
+ * store. */
+static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
+    _Atomic(uint32_t) *word = &pool->workers[slot].word;
+    for (;;) {
+        uint32_t own = opp_load(word, acquire); /* [word] pairs with pool_deliver() */
+        if (slot_of(own) != OPP_SLOT_PARKED) return woken_for(slot_of(own));
+        opp_futex_wait(word, own);
+    }
+}
+
+/* L1: either this worker clears its bit, and no thread wakes it, or another thread has cleared it. */
+static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
+    uint64_t bit = 1ull << slot % 64;
+    OPP_ASSERT(slot < OPP_POOL_WORKERS);
+    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+    /* relaxed: if the bit was set, this worker had set it. */
+    if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
+    return pool_receive(pool, slot);
+}
+
+opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
+    for (;;) {
+        OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+        /* [count] seq_cst: after the bit was set. Otherwise a notifier that held the last token for a moment
+         * might find no parked worker, and this worker no token. */
+        uint64_t count = opp_load(&pool->count, seq_cst);
+        if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
+        opp_woken woken = pool_rise(pool, slot);
+        if (woken != OPP_WOKEN_NOTHING) return woken;
+        if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
+        /* Another thread was faster, and will look at the queues. While this worker's bit was clear, a
+         * notifier may have found no parked worker: try once more. */
+        opp_pool_prepare_park(pool, slot);
+    }
+}
+
+opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
+    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+    if (opp_load(&pool->closed, seq_cst)) { /* [closed] */
+        opp_woken woken = pool_rise(pool, slot);
+        return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
+    }
+    return pool_receive(pool, slot);
+}
+
+/* relaxed, both: it orders nothing. A thread that is stopped while it searches keeps others from searching,
+ * not from parking. */
+bool opp_pool_begin_search(opp_pool *pool) {
+    return !opp_swap(&pool->searching, true, relaxed);
+}
+
+void opp_pool_end_search(opp_pool *pool) {
+    opp_store(&pool->searching, false, relaxed);
+}
