@@ -1,8 +1,8 @@
 /*
  * Targets pool and parking: workers that run jobs and park, who wakes them, and a monitor that hands their
- * places to others: all by the functions of worker.c, worker_park.c and worker_pool.c, as they are. In `pool` jobs are two
- * numbers, of fresh ones and of hogs, so that the pool alone is on trial; in `parking` they are in a run
- * queue.
+ * places to others: all by the functions of worker.c, worker_park.c and worker_pool.c, as they are. In `pool`
+ * jobs are two numbers, of fresh ones and of hogs, so that the pool alone is on trial; in `parking` they are
+ * in a run queue.
  *
  * Promised (opp_pool.h): when a push is followed by opp_pool_wake() and fewer workers than tokens are at
  * work, one is woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker

@@ -1,5 +1,5 @@
-// How probable it is that a device is inside a region, given a fix: of a region, and below it of polygons. Of a
-// circle it is `Normal.inDisc`. What a series of fixes says of a fence is `Evidence`.
+// How probable it is that a device is inside a region, given a fix: of a region, and below it of polygons. Of
+// a circle it is `Normal.inDisc`. What a series of fixes says of a fence is `Evidence`.
 
 extension Region {
   /// The probability that a device is inside, given a fix: its errors are normal, and nothing else is known.

@@ -14,9 +14,9 @@ final class LockCore: @unchecked Sendable {
   private let ceiling: AppCore?
   private let isHeld = Atomic<Bool>(false)
   private let arrivals = LinkedStack<LockWaiter>()
-  /// Who waits, oldest first. Guarded by holding the lock.
+  /// The waiters, oldest first. Guarded by the lock itself.
   private var queue: [LockWaiter] = []
-  /// The section of who holds it.
+  /// The critical section of the holder.
   private let holder = Published<LockSection?>(nil)
 
   init(_ engine: Engine, name: String, ceiling: Band?) throws(SchedulerError) {
@@ -57,13 +57,13 @@ final class LockCore: @unchecked Sendable {
     guard waiter.hasLock else { throw CancellationError() }
   }
 
-  // What the last holder did is seen. Pairs with handOn().
+  // acquiring: sees what the last holder did. Pairs with handOn().
   private func tryHold() -> Bool { !isHeld.exchange(true, ordering: .sequentiallyConsistent) }
 
-  /// The holder leaves.
+  /// Called by the holder as it leaves.
   func release() { handOn() }
 
-  /// Hands the caller's hold to the next, or lets go.
+  /// Hands the lock, which the caller holds, to the next waiter, or releases it.
   private func handOn() {
     repeat {
       queue += arrivals.takeAll().reversed()
@@ -72,29 +72,29 @@ final class LockCore: @unchecked Sendable {
         if next.end(as: .granted) { return }
       }
       holder.publish(nil)
-      // seqCst: see the type. releasing: what this holder did is seen by the next.
+      // seqCst: see the type. releasing: the next holder sees what this one did.
       isHeld.store(false, ordering: .sequentiallyConsistent)
     } while !arrivals.isEmpty && tryHold()
   }
 
-  /// Before the section goes on: who comes to wait finds it from now on, and those who came before are looked
-  /// for here.
+  /// Called before the section runs. Later waiters find the section by themselves; the earlier ones are
+  /// looked up here.
   private func publish(_ section: LockSection) {
     holder.publish(section)
-    // seqCst, in both: who waits pushes himself, and then looks for the section.
+    // seqCst, in both: a waiter pushes itself, and then looks for the section.
     arrivals.visit { $0.donate(to: section, engine) }  // only who holds the lock takes them
     for waiter in queue { waiter.donate(to: section, engine) }
   }
 
-  /// How many came while it was held. For tests, which know that it is held.
+  /// The number of arrivals that were not sorted yet. For tests, which know that the lock is held.
   var waiterCount: Int {
     var count = 0
     arrivals.visit { _ in count += 1 }
     return count
   }
 
-  /// The first of the highest band; of a suspended app, which would hold it until it is resumed, only where
-  /// there is nobody else.
+  /// The oldest waiter of the highest band. A waiter of a suspended app would hold the lock until the app is
+  /// resumed, so it comes last.
   private func takeNext() -> LockWaiter? {
     queue.removeAll(where: \.isOver)
     let ranks = queue.map { $0.section.isSuspended ? -1 : Int($0.band.rawValue) }
@@ -104,15 +104,15 @@ final class LockCore: @unchecked Sendable {
 
   // MARK: Donation
 
-  /// Work of `donor` waits for this lock: who holds it inherits its band, and so does who holds what that one
-  /// waits for.
+  /// Work of `donor` waits for this lock, so the holder inherits the band of `donor`. If the holder waits for
+  /// another lock, the holder of that one inherits it too, and so on.
   ///
-  /// - Parameter seen: sections that have been visited; those that wait in a circle are visited once.
+  /// - Parameter seen: the sections visited so far. It ends the walk where sections wait in a circle.
   func donate(_ donor: AppCore, _ seen: inout [ObjectIdentifier]) {
     guard let section = holder.value, !seen.contains(ObjectIdentifier(section)) else { return }
     seen.append(ObjectIdentifier(section))
-    // Before the look at what it waits for. Who begins to wait says so first, and passes on those that he
-    // finds then: see LockWaiter.
+    // First the donation, then the look at what the section waits for. A section that begins to wait does the
+    // reverse: it publishes the wait, and then passes on the donors that it has. So no donor is missed.
     section.donate(donor, engine)
     section.forEachWant { want in
       want.section.donate(donor, engine)
@@ -123,17 +123,17 @@ final class LockCore: @unchecked Sendable {
 
 /// One critical section, begun or waiting to.
 final class LockSection: Sendable {
-  /// Of the task that runs inside of it. A task that it starts aside has it too, so what that waits for
-  /// inherits more than it must.
+  /// The section that the current task runs in. Child tasks have it as well, so what those wait for may
+  /// inherit more than it has to.
   @TaskLocal static var current: LockSection?
 
-  /// Where its jobs are queued; nil for who is of no app.
+  /// Where its jobs are queued; nil if the caller belongs to no app.
   private let tree: TaskTree?
-  /// Who waits for it; each once, or twice where two of its threads came at once.
+  /// The apps that wait for it, each once; twice if two of an app's threads came at the same time.
   private let donors = LinkedStack<LockDonor>()
-  /// Those that began inside of it.
+  /// The sections that began inside this one.
   private let wants = LinkedStack<LockWant>()
-  /// What it is to the one inside of which it began. Its own task's.
+  /// Its entry in `wants` of the section that it began in. Accessed by its own task only.
   nonisolated(unsafe) private var want: LockWant?
 
   init(in app: AppCore?) { tree = app.map { TaskTree($0, priority: Task.currentPriority) } }
@@ -152,7 +152,7 @@ final class LockSection: Sendable {
     if !isKnown { donors.push(LockDonor(donor)) }
     guard let tree, tree.app.band < donor.band, let producer = engine.producer(Worker.current(of: engine))
     else { return }
-    // What is queued goes there; what runs is raised where that is allowed.
+    // Queued jobs are queued there too; a running job is raised where that is allowed.
     if tree.donate(to: donor, producer), tree.identity != 0 {
       engine.monitor.post(.raise(tree.identity, donor.band))
     }
@@ -164,7 +164,7 @@ final class LockSection: Sendable {
     wants.visit { if !$0.isOver.load(ordering: .relaxed) { body($0) } }
   }
 
-  /// It begins within another, if it does: who waits for that waits for this one.
+  /// Begins the section. If it begins inside of another, those that wait for the other wait for this one.
   func beginWant(of lock: LockCore) {
     guard let outer = LockSection.current else { return }
     let want = LockWant(lock, self)
@@ -189,7 +189,7 @@ final class LockDonor: Linked, Sendable {
   init(_ app: AppCore) { self.app = app }
 }
 
-/// A section that began inside of another, waiting for its lock or with it.
+/// A section that began inside of another. It waits for its lock, or has it.
 final class LockWant: Linked, Sendable {
   let lock: LockCore
   let section: LockSection
@@ -201,17 +201,17 @@ final class LockWant: Linked, Sendable {
   init(_ lock: LockCore, _ section: LockSection) { (self.lock, self.section) = (lock, section) }
 }
 
-/// One who waits for a lock. It ends once: by being granted it, or cancelled.
+/// A task that waits for a lock. The wait ends once: the lock is granted, or the task is cancelled.
 final class LockWaiter: Linked, @unchecked Sendable {
   enum State: UInt8, AtomicRepresentable { case new, waiting, granted, cancelled }
 
   let section: LockSection
-  /// The section inside of which it waits.
+  /// The section that the task waits in, if any.
   private let outer = LockSection.current
-  /// The app that runs it now: whoever waits for it may be that.
+  /// The app that runs the task.
   private let app: AppCore?
   private let state = Atomic<State>(.new)
-  // Written before `waiting` is published, taken by whoever moves it from there.
+  // Written before `waiting` is published; taken by the thread that ends that state.
   private var continuation: CheckedContinuation<Void, Never>?
   // The stack's.
   var below: UInt = 0
@@ -227,7 +227,7 @@ final class LockWaiter: Linked, @unchecked Sendable {
     return band
   }
 
-  /// Who waits here: its app, and those that wait for the section that it is inside of.
+  /// The donors of this wait: the task's app, and those that wait for the section that the task is in.
   var donors: [AppCore] {
     var donors = app.map { [$0] } ?? []
     outer?.forEachDonor { donors.append($0) }
@@ -240,7 +240,7 @@ final class LockWaiter: Linked, @unchecked Sendable {
 
   var isOver: Bool { [.granted, .cancelled].contains(state.load(ordering: .relaxed)) }
 
-  // acquiring: what the last holder did is seen. Pairs with end().
+  // acquiring: sees what the last holder did. Pairs with end().
   var hasLock: Bool { state.load(ordering: .acquiring) == .granted }
 
   func begin(_ continuation: CheckedContinuation<Void, Never>) {
@@ -253,7 +253,7 @@ final class LockWaiter: Linked, @unchecked Sendable {
     continuation.resume()  // it has ended already
   }
 
-  /// False if it has ended in the other way.
+  /// Returns false if the wait has ended already.
   @discardableResult func end(as final: State) -> Bool {
     var seen = State.new
     repeat {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// An async mutex that inverts no priorities: who holds it inherits the band of who waits for it.
+/// An async mutex without priority inversion: the holder inherits the band of its waiters.
 ///
 /// ```swift
 /// let index = try OpportuneLock(Index(), named: "index", in: scheduler)
@@ -10,24 +10,23 @@ import Synchronization
 /// Unlike a mutex it keeps no thread while it waits, and its critical section may itself await. Unlike an
 /// actor it is not re-entered while that awaits.
 ///
-/// *Inheritance.* While somebody of a higher band waits, the holder's jobs are queued there as well as in the
-/// holder's own app, and a job of its that is running is raised where the process may do that. It goes on
-/// along a chain: who holds what the holder waits for inherits too, where it waits inside of its section for
-/// another such lock. What is inherited is kept until the section's end, also where the one who waited is
-/// cancelled.
+/// *Inheritance.* While a task of a higher band waits, the holder's jobs are queued in that band as well as
+/// in the holder's own app. A job of the holder that is running is raised, where the process may do that. A
+/// holder that waits for another such lock inside of its critical section passes the band on to that lock's
+/// holder. An inherited band is kept until the section ends, even if the waiting task is cancelled.
 ///
-/// *Ceiling.* With a ceiling all critical sections are run in that band at least, whoever calls, and go on
-/// though the caller's app is suspended meanwhile; so nobody ever waits for a section that has no CPU. Keep
-/// such sections short: they compete with the foreground's own work.
+/// *Ceiling.* With a ceiling all critical sections run in that band at least, whoever calls. They go on even
+/// if the caller's app is suspended meanwhile, so no task waits for a section that gets no CPU. Keep such
+/// sections short: they compete with the foreground's own work.
 ///
-/// The highest band that waits comes next, in it who came first. Who takes a lock that it holds already, or
-/// two locks that another takes in the other order, waits for ever, as with any lock; such a wait can be
-/// cancelled. A suspended app that holds a lock without a ceiling keeps everybody waiting until it is
-/// resumed.
+/// The next holder is the first waiter of the highest band. As with any lock, a task that takes a lock which
+/// it already holds waits for ever, and so do two tasks that take two locks in opposite orders; such a wait
+/// can be cancelled. A suspended app that holds a lock without a ceiling keeps the waiters waiting until it
+/// is resumed.
 ///
-/// Safe to use from any thread and any task, of an app or not; what is of none counts as foreground work.
+/// Safe to use from any thread and any task. A task that belongs to no app counts as foreground work.
 public final class OpportuneLock<Value>: @unchecked Sendable {
-  // Sendable: the value is touched by who holds the lock alone.
+  // Sendable: only the holder of the lock accesses the value.
   let core: LockCore
   private let storage: UnsafeMutablePointer<Value>
 
@@ -35,8 +34,8 @@ public final class OpportuneLock<Value>: @unchecked Sendable {
   ///   - value: what it guards.
   ///   - name: for people.
   ///   - scheduler: whose apps use it.
-  ///   - ceiling: the band below which no critical section is run; `nil` is that of who calls, or waits. Such
-  ///     a lock counts as one more app of ``SchedulerConfiguration/maximumApps``.
+  ///   - ceiling: the band below which no critical section runs; `nil` is the band of the caller or of the
+  ///     highest waiter. A lock with a ceiling counts as an app of ``SchedulerConfiguration/maximumApps``.
   /// - Throws: ``SchedulerError``, with a ceiling only: `tooManyApps`, `outOfMemory`, and `poolDisabled`
   ///   where the configuration has no pool for it.
   public init(
@@ -55,7 +54,7 @@ public final class OpportuneLock<Value>: @unchecked Sendable {
   /// The name it was made with.
   public var name: String { core.name }
 
-  /// Waits for the lock, calls `body` with what it guards, and lets go.
+  /// Waits for the lock, calls `body` with the guarded value, and releases the lock.
   ///
   /// - Parameter body: the critical section; it runs on the executor of the caller's app, or at the ceiling.
   /// - Returns: what `body` returns.
@@ -66,7 +65,7 @@ public final class OpportuneLock<Value>: @unchecked Sendable {
   ) async throws -> Result {
     let section = core.makeSection()
     defer { section.end() }
-    // Already to wait: who is handed the lock would else come to it in the caller's own band.
+    // Already for the wait: otherwise a task that is handed the lock would resume in its own band.
     return try await section.run {
       try await core.acquire(section)
       do {

@@ -1,9 +1,9 @@
 internal import OpportuneBase
 import Synchronization
 
-/// A value that many read and few replace: a published snapshot. Readers never wait, for nobody; who replaces
-/// the value builds the next one aside. So the foreground may read what the background makes, and no lock
-/// stands between them.
+/// A value that many read and few replace: a published snapshot. Readers never wait; a writer builds the next
+/// value aside and then replaces the old one. So the foreground may read what the background makes, without a
+/// lock between them.
 ///
 /// ```swift
 /// let index = Published(Index())
@@ -12,32 +12,32 @@ import Synchronization
 /// index.update { $0.adding(file) }       // several writers: one after the other, without a lock
 /// ```
 ///
-/// Any thread, any number of each. A reader makes two atomic additions to one cache line, and copies the
-/// value; let that be a reference, or a collection, which is copied by counting it up.
+/// Any number of readers and writers, on any thread. A reader makes two atomic additions to one cache line
+/// and copies the value: choose a reference or a collection, whose copy is one more reference count.
 ///
 /// How it works. The value is in a box, and `current` points to it. A reader counts itself in, loads the
-/// pointer, copies the value, and counts itself out. A writer exchanges the pointer; the old box is retired,
-/// and freed once no reader can be inside who may have loaded it: once each of the two counters has been
-/// seen at zero after the exchange.
+/// pointer, copies the value, and counts itself out. A writer exchanges the pointer and retires the old box.
+/// The box is freed once no reader that may have loaded it is left: once each of the two counters has been
+/// zero at some time after the exchange.
 ///
-/// Why that is enough, on any machine. The count in, the load, the exchange, and the look at a counter are
-/// sequentially consistent, so there is one order of them all. Who has loaded the old pointer did so before
-/// the exchange, and has counted himself in before that; so a look at his counter that comes after the
-/// exchange and finds zero has seen him count himself out as well, for a counter is never below the number of
-/// those inside. His count out releases what he did with the box, and the look acquires it.
+/// Why that is enough, on any machine. The count in, the load, the exchange and the read of a counter are
+/// sequentially consistent, so they have one total order. A reader that loaded the old pointer did so before
+/// the exchange, and counted itself in before the load. A counter is never below the number of its readers.
+/// So if a read of that counter after the exchange finds zero, the reader has counted itself out. Its count
+/// out releases its accesses to the box, and the read of the counter acquires them.
 ///
-/// Why it comes to an end though readers never stop. They count themselves in at the counter that `side`
-/// names. The writer turns that over, so that the other drains; a reader who was stopped between his look at
-/// `side` and his count only makes that take longer. What is still retired then waits for the next writer,
-/// who waits for nobody either.
+/// Why boxes are freed although readers never stop. Readers count themselves in at the counter that `side`
+/// names. The writer flips `side`, so that the other counter drains. A reader that is stopped between its
+/// read of `side` and its count only delays that. What is still retired is left to the next writer; no writer
+/// waits.
 public final class Published<Value: Sendable>: Sendable {
   private let current: Atomic<UInt>
   private let readers0 = Atomic<Int>(0)
   private let readers1 = Atomic<Int>(0)
-  /// The counter of readers who come now.
+  /// The counter for new readers.
   private let side = Atomic<Int>(0)
   private let retired = LinkedStack<Box>()
-  /// Somebody frees what is retired; guards `aging`.
+  /// Whether a thread frees retired boxes; guards `aging`.
   private let isFreeing = Atomic<Bool>(false)
   private let aging = Aging()
 
@@ -56,19 +56,19 @@ public final class Published<Value: Sendable>: Sendable {
   /// Publishes the first value.
   public init(_ value: Value) { current = Atomic(Self.retain(Box(value))) }
 
-  // relaxed: nobody else is here any more, and the last release has ordered all that was done.
+  // relaxed: no other thread has a reference any more, and the last release ordered all accesses before this.
   deinit { Self.box(current.load(ordering: .relaxed)).release() }
 
   private static func retain(_ box: Box) -> UInt { UInt(bitPattern: Unmanaged.passRetained(box).toOpaque()) }
 
-  // Only words that retain() has made.
+  // Only for words that retain() has made.
   private static func box(_ word: UInt) -> Unmanaged<Box> {
     Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: word).unsafelyUnwrapped)
   }
 
   // MARK: Reading
 
-  /// The value that was published last. Waits for nobody.
+  /// The value that was published last. Never waits.
   public var value: Value { read { $0._withUnsafeGuaranteedRef(\.value) } }
 
   /// Calls `body` with the box, which is there until that returns.
@@ -93,22 +93,22 @@ public final class Published<Value: Sendable>: Sendable {
 
   // MARK: Writing
 
-  /// Replaces the value. Who reads it goes on with the one that he has; who comes after this returns has this
-  /// one, or a later one.
+  /// Replaces the value. Readers keep the value that they have; readers that begin after this returns get
+  /// this value or a later one.
   public func publish(_ value: Value) {
-    // seqCst: see above. It publishes the box, and acquires the old one, which is freed here perhaps.
+    // seqCst: see above. It publishes the box, and acquires the old one, which may be freed here.
     retire(current.exchange(Self.retain(Box(value)), ordering: .sequentiallyConsistent))
   }
 
-  /// Replaces the value by what `transform` makes of it. Where another writer was faster, `transform` is
-  /// called again, with that one's: so it should do nothing else. One of the writers always comes through.
+  /// Replaces the value by the result of `transform`. If another writer was faster, `transform` is called
+  /// again with the newer value, so it should have no side effects. One of the writers always succeeds.
   ///
   /// - Returns: what was published.
   /// - Throws: what `transform` throws; nothing is published then.
   @discardableResult
   public func update<E: Error>(_ transform: (Value) throws(E) -> Value) throws(E) -> Value {
     while true {
-      // Kept, so that no other box can come to be at its address until it was compared.
+      // Kept alive until the comparison, so that no new box gets its address.
       let seen = read { $0.takeUnretainedValue() }
       let next = try transform(seen.value)
       let word = Self.retain(Box(next))
@@ -129,8 +129,8 @@ public final class Published<Value: Sendable>: Sendable {
   /// `word` is not current any more.
   private func retire(_ word: UInt) {
     retired.push(Self.box(word).takeRetainedValue())
-    // Who is stopped while he frees keeps others from freeing, and from nothing else. seqCst, here and below:
-    // he looks once more after he has left, so one of us sees the box.
+    // A thread that is stopped while it frees keeps others from freeing, and from nothing else. seqCst, here
+    // and below: that thread looks once more after it has left, so one of the two threads sees the box.
     while !retired.isEmpty, !isFreeing.exchange(true, ordering: .sequentiallyConsistent) {
       free()
       isFreeing.store(false, ordering: .sequentiallyConsistent)
@@ -139,7 +139,7 @@ public final class Published<Value: Sendable>: Sendable {
 
   private func free() {
     aging.boxes[0] += retired.takeAll()
-    // Twice: the second time for those who were inside of the side that was turned away from.
+    // Twice: the second time for the readers of the side that was in use before the flip.
     for _ in 0..<2 where !aging.boxes.allSatisfy(\.isEmpty) {
       // Looked at after these boxes were retired. Each moves on twice at most, however many there are.
       switch drained() {
