@@ -1,6 +1,7 @@
 /* For whose lock a thread waits, and who is on a CPU: what the monitor asks where a job waits for a lock of
  * the program's. */
 #include "meter.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 #include "system_file.h"
 
@@ -24,6 +25,7 @@ static size_t read_words(uint64_t address, uint32_t *words, size_t count) {
     struct iovec here = {.iov_base = words, .iov_len = count * sizeof *words};
     struct iovec there = {.iov_base = (void *)(uintptr_t)address, .iov_len = here.iov_len};
     ssize_t bytes = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    OPP_ASSERT(bytes <= (ssize_t)here.iov_len);
     return bytes < 0 ? 0 : (size_t)bytes / sizeof *words;
 }
 
@@ -50,6 +52,7 @@ int opp_thread_meter_lock_wait(const opp_thread_meter *meter, opp_lock_wait *wai
     if (!opp_lock_wait_parse(line, &address, &operation, &value)) return 0;
     uint32_t words[PTHREAD_WORDS];
     size_t known = read_words(address, words, PTHREAD_WORDS);
+    OPP_ASSERT(known <= PTHREAD_WORDS);
     wait->address = address;
     switch ((uint32_t)operation & FUTEX_CMD_MASK) {
     case FUTEX_LOCK_PI:
@@ -96,6 +99,7 @@ static int change_cpus(int32_t tid, int cpu, bool adds) {
     if (result == 0 && (CPU_ISSET_S((size_t)cpu, size, set) != 0) != adds) {
         if (adds) CPU_SET_S((size_t)cpu, size, set);
         else CPU_CLR_S((size_t)cpu, size, set);
+        OPP_ASSERT((CPU_ISSET_S((size_t)cpu, size, set) != 0) == adds);
         if (CPU_COUNT_S(size, set) == 0) result = -EINVAL;
         else result = sched_setaffinity(tid, size, set) == 0 ? 1 : -errno;
     }

@@ -1,4 +1,5 @@
 #include "mapping.h"
+#include "opp_assert.h"
 
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@
 #endif
 
 void *opp_map(size_t bytes) {
+    OPP_ASSERT(bytes > 0);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
     TELL_LEAK_CHECKER(__lsan_register_root_region(memory, bytes));
@@ -21,6 +23,8 @@ void *opp_map(size_t bytes) {
 }
 
 void opp_unmap(void *memory, size_t bytes) {
+    OPP_ASSERT(memory != NULL);
+    OPP_ASSERT(bytes > 0);
     TELL_LEAK_CHECKER(__lsan_unregister_root_region(memory, bytes));
     munmap(memory, bytes);
 }

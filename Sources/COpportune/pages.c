@@ -1,5 +1,6 @@
 /* The kernel calls for purgeable regions. */
 #include "pages.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ void *opp_pages_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                         0);
     if (memory == MAP_FAILED) return NULL;
+    OPP_ASSERT(bytes % opp_pages_size() == 0);
     /* A kernel without huge pages refuses; that is harmless. */
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
     return memory;
@@ -26,13 +28,18 @@ void opp_pages_unmap(void *memory, size_t bytes) {
     munmap(memory, bytes);
 }
 
+/* Whole pages: the kernel would return the rest of the last one as well. */
 int opp_pages_drop(void *memory, size_t bytes) {
+    OPP_ASSERT((uintptr_t)memory % opp_pages_size() == 0);
+    OPP_ASSERT(bytes % opp_pages_size() == 0);
     if (madvise(memory, bytes, MADV_DONTNEED) == 0) return 0;
     if (errno == EINVAL && madvise(memory, bytes, MADV_DONTNEED_LOCKED) == 0) return 0;
     return -errno;
 }
 
 int opp_pages_offer(void *memory, size_t bytes) {
+    OPP_ASSERT((uintptr_t)memory % opp_pages_size() == 0);
+    OPP_ASSERT(bytes % opp_pages_size() == 0);
     return madvise(memory, bytes, MADV_FREE) == 0 ? 0 : -errno;
 }
 

@@ -1,4 +1,5 @@
 #include "opp_system.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 #include "system_file.h"
 #include "topology.h"
@@ -53,6 +54,8 @@ static bool try_slice(int nice, uint64_t *default_slice_ns) {
 
 /* Raises nice and lowers it again; from nice 19 it only lowers it. */
 static bool try_nice(int nice) {
+    OPP_ASSERT(nice >= -20);
+    OPP_ASSERT(nice <= 19);
     if (nice == 19) return sets(OPP_CLASS_NORMAL, 18, 0, 0) && sets(OPP_CLASS_NORMAL, 19, 0, 0);
     return sets(OPP_CLASS_NORMAL, 19, 0, 0) && sets(OPP_CLASS_NORMAL, nice, 0, 0);
 }
@@ -63,6 +66,7 @@ static uint8_t try_rr(void) {
     if (sets(OPP_CLASS_RR, 0, 99, 0)) return 99;
     if (getrlimit(RLIMIT_RTPRIO, &limit) != 0 || limit.rlim_cur == 0) return 0;
     uint8_t allowed = limit.rlim_cur > 99 ? 99 : (uint8_t)limit.rlim_cur;
+    OPP_ASSERT(allowed >= 1);
     return sets(OPP_CLASS_RR, 0, allowed, 0) ? allowed : 0;
 }
 

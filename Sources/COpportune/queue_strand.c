@@ -8,8 +8,9 @@ opp_queue *opp_queue_create(opp_core *core) {
     for (opp_queue *queue = opp_load(&core->queues, acquire); queue != NULL; queue = queue->next) {
         uint32_t in_use = 0;
         /* [queue-reuse] acquire: pairs with opp_queue_destroy(). */
-        if (opp_load(&queue->in_use, relaxed) == 0 && opp_cas(&queue->in_use, &in_use, 1, acquire))
-            return queue;
+        if (opp_load(&queue->in_use, relaxed) != 0 || !opp_cas(&queue->in_use, &in_use, 1, acquire)) continue;
+        OPP_ASSERT(queue->segments == &core->segments);
+        return queue;
     }
     opp_queue *queue = malloc(sizeof(opp_queue));
     if (queue == NULL) return NULL;
@@ -33,6 +34,7 @@ int opp_queue_push(opp_queue *queue, opp_producer *producer, opp_job job) {
      * coherence of one object. */
     uint32_t ticket = opp_add(&queue->ticket, 1, relaxed);
     opp_fifo *fifo = opp_queue_fifo(queue, producer);
+    OPP_ASSERT(fifo == NULL || fifo->producer == producer);
     return fifo == NULL ? -ENOMEM : fifo_push(fifo, queue->segments, job, ticket);
 }
 

@@ -1,4 +1,5 @@
 #include "opp_store.h"
+#include "opp_assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 void opp_store_begin_writing(int file, int64_t offset, int64_t count) {
+    OPP_ASSERT(offset >= 0);
+    OPP_ASSERT(count > 0); /* 0 would be all that follows */
     (void)sync_file_range(file, offset, count, SYNC_FILE_RANGE_WRITE);
 }
 

@@ -1,6 +1,7 @@
 /* Waiting for memory pressure: an eventfd and a pressure stall trigger in one poll; and the alarm of the wall
  * clock. */
 #include "opp_watch.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@ int opp_watch_stall(const char *path, uint32_t stall_us, uint32_t window_us) {
     if (descriptor < 0) return -errno;
     char trigger[64];
     int length = snprintf(trigger, sizeof(trigger), "some %u %u", stall_us, window_us);
+    OPP_ASSERT(length > 0);
+    OPP_ASSERT((size_t)length < sizeof(trigger));
     /* The trigger includes the terminating zero. */
     if (write(descriptor, trigger, (size_t)length + 1) < 0) {
         int error = errno;
