@@ -12,42 +12,39 @@ final class JobQueue: @unchecked Sendable {
 
   /// Appends a job; wakes a thread only where one sleeps. False once closed.
   func push(_ job: @escaping Job) -> Bool {
-    monitor.lock()
-    guard !isClosed else {
-      monitor.unlock()
-      return false
+    let (isAccepted, wakes) = monitor.withLock {
+      guard !isClosed else { return (false, false) }
+      if count == ring.count { grow() }
+      ring[(head + count) & (ring.count - 1)] = job
+      count += 1
+      return (true, waiting > 0)
     }
-    if count == ring.count { grow() }
-    ring[(head + count) & (ring.count - 1)] = job
-    count += 1
-    let wakes = waiting > 0
-    monitor.unlock()
     if wakes { monitor.signal() }
-    return true
+    return isAccepted
   }
 
   /// The oldest job; sleeps while there is none. Nil once closed and empty.
   func pop() -> Job? {
-    monitor.lock()
-    defer { monitor.unlock() }
-    while count == 0 {
-      if isClosed { return nil }
-      waiting += 1
-      monitor.wait()
-      waiting -= 1
+    monitor.withLock {
+      while count == 0 {
+        if isClosed { return nil }
+        waiting += 1
+        monitor.wait()
+        waiting -= 1
+      }
+      let job = ring[head]
+      ring[head] = nil
+      head = (head + 1) & (ring.count - 1)
+      count -= 1
+      return job
     }
-    let job = ring[head]
-    ring[head] = nil
-    head = (head + 1) & (ring.count - 1)
-    count -= 1
-    return job
   }
 
   func close() {
-    monitor.lock()
-    isClosed = true
-    monitor.broadcast()
-    monitor.unlock()
+    monitor.withLock {
+      isClosed = true
+      monitor.broadcast()
+    }
   }
 
   private func grow() {

@@ -1,30 +1,28 @@
 import Glibc
+import OpportuneBase
 
-/// A mutex with one condition variable.
+/// A lock with one condition variable.
 ///
-/// `@unchecked Sendable`: both are made to be shared, and stay at one address until the last owner is gone.
+/// `@unchecked Sendable`: a condition variable is made to be shared, and stays at its address until the last
+/// owner is gone.
 final class Monitor: @unchecked Sendable {
-  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let lock = Lock()
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
   init() {
-    mutex.initialize(to: pthread_mutex_t())
     condition.initialize(to: pthread_cond_t())
-    pthread_mutex_init(mutex, nil)
     pthread_cond_init(condition, nil)
   }
 
   deinit {
     pthread_cond_destroy(condition)
-    pthread_mutex_destroy(mutex)
     condition.deallocate()
-    mutex.deallocate()
   }
 
-  func lock() { pthread_mutex_lock(mutex) }
-  func unlock() { pthread_mutex_unlock(mutex) }
+  func withLock<Result>(_ body: () -> Result) -> Result { lock.withLock(body) }
+
   /// Only with the lock held.
-  func wait() { pthread_cond_wait(condition, mutex) }
+  func wait() { pthread_cond_wait(condition, lock.mutex) }
   func signal() { pthread_cond_signal(condition) }
   func broadcast() { pthread_cond_broadcast(condition) }
 }
@@ -35,15 +33,15 @@ final class Gate: @unchecked Sendable {
   private var isOpen = false  // protected by `monitor`
 
   func open() {
-    monitor.lock()
-    isOpen = true
-    monitor.broadcast()
-    monitor.unlock()
+    monitor.withLock {
+      isOpen = true
+      monitor.broadcast()
+    }
   }
 
   func wait() {
-    monitor.lock()
-    while !isOpen { monitor.wait() }
-    monitor.unlock()
+    monitor.withLock {
+      while !isOpen { monitor.wait() }
+    }
   }
 }

@@ -61,31 +61,31 @@ enum UnixSocket {
 
 /// The sockets of a server of plain threads or queues, so that it can end them.
 final class OpenSockets: @unchecked Sendable {
-  private let monitor = Monitor()
-  private var sockets: Set<Int32> = []  // protected by `monitor`
+  private let lock = Lock()
+  private var sockets: Set<Int32> = []  // protected by `lock`
   private var isOver = false
 
   /// Whether it is to be served.
   func add(_ socket: Int32) -> Bool {
-    monitor.lock()
-    defer { monitor.unlock() }
-    if !isOver { sockets.insert(socket) }
-    return !isOver
+    lock.withLock {
+      if !isOver { sockets.insert(socket) }
+      return !isOver
+    }
   }
 
   /// By whoever served it, with the last that it does to it.
   func close(_ socket: Int32) {
-    monitor.lock()
-    sockets.remove(socket)
-    Glibc.close(socket)
-    monitor.unlock()
+    lock.withLock {
+      sockets.remove(socket)
+      Glibc.close(socket)
+    }
   }
 
   /// Whoever reads or accepts finds the end.
   func shutDown() {
-    monitor.lock()
-    isOver = true
-    for socket in sockets { shutdown(socket, Int32(SHUT_RDWR)) }
-    monitor.unlock()
+    lock.withLock {
+      isOver = true
+      for socket in sockets { shutdown(socket, Int32(SHUT_RDWR)) }
+    }
   }
 }

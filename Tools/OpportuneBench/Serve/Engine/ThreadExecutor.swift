@@ -17,16 +17,12 @@ final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    monitor.lock()
-    jobs.append(job)
-    monitor.unlock()
+    monitor.withLock { jobs.append(job) }
     monitor.signal()
   }
 
   private func end() {
-    monitor.lock()
-    isOver = true
-    monitor.unlock()
+    monitor.withLock { isOver = true }
     monitor.signal()
   }
 
@@ -35,9 +31,9 @@ final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
   }
 
   private func next() -> UnownedJob? {
-    monitor.lock()
-    defer { monitor.unlock() }
-    while jobs.isEmpty, !isOver { monitor.wait() }
-    return jobs.isEmpty ? nil : jobs.removeFirst()
+    monitor.withLock {
+      while jobs.isEmpty, !isOver { monitor.wait() }
+      return jobs.isEmpty ? nil : jobs.removeFirst()
+    }
   }
 }
