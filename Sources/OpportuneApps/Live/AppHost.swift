@@ -164,10 +164,12 @@ public actor AppHost {
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func bringForward(_ id: AppID) throws(HostError) { try post(.app(id, .bringForward)) }
+
   /// Moves an app out of the foreground: the user has left it.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func leave(_ id: AppID) throws(HostError) { try post(.app(id, .leave)) }
+
   /// Terminates an app.
   ///
   /// - Throws: ``HostError``; nothing was changed.

@@ -64,9 +64,9 @@ public struct UserSettings: Sendable, Hashable {
   public var allowedModes: Set<Manifest.Mode> = []
   /// Modes that are denied although the manifest declares them.
   public var deniedModes: Set<Manifest.Mode> = []
-  /// Overrides the manifest's value; `nil` does not.
+  /// Whether leaving the foreground terminates the app; `nil` leaves that to the manifest.
   public var exitsOnSuspend: Bool?
-  /// Overrides the manifest's value; `nil` does not.
+  /// Whether the app completes tasks in the background; `nil` leaves that to the manifest.
   public var completesTasks: Bool?
 
   /// Makes settings that override nothing.
