@@ -1,19 +1,20 @@
 import Foundation
 import OpportuneApps
 
-/// What a fix says of a side of a fence, and what that makes of what was known. Log odds: positive is inside.
+/// The evidence of a fix for a side of a fence, and how it changes what was known. In log odds: positive is
+/// inside.
 enum Evidence {
-  /// No fix says more than this, one in 500 million.
+  /// The evidence of one fix is limited to this: odds of 500 million to one.
   static let limit = 20.0
 
-  /// In deviations: farther from a border than this, a fix says all it can.
+  /// In standard deviations: the evidence of a fix that is farther from a border does not grow any more.
   static let clearance = 8.5
 
   static func logOdds(_ probability: Double) -> Double {
     min(limit, max(-limit, log(probability) - log1p(-probability)))
   }
 
-  /// What a fix says of a fence, and how far it is from its border; `nil` where it says nothing.
+  /// The evidence of a fix for a fence, and the distance to its border; `nil` without evidence.
   static func of(_ fix: Fix, at point: Point3, about slot: FenceSlot) -> (odds: Double, border: Double)? {
     let deviation = fix.accuracy.standardDeviation
     var vertical: (probability: Double, beyond: Double)?
@@ -31,7 +32,7 @@ enum Evidence {
     } else {
       let distance = slot.distanceToCentre(from: fix, point)
       signed = distance - slot.reach
-      // Outside a disc it is less than a half, and not looked at.
+      // Outside a disc the probability is below one half, and is not used.
       inside =
         signed >= 0
         ? 0
@@ -39,7 +40,7 @@ enum Evidence {
           ? 1 : Normal.inDisc(radius: slot.reach / deviation, distance: distance / deviation)
     }
     let odds = of(inside: inside, beyond: signed / deviation, vertical: vertical)
-    // A border of altitudes counts where it is the one that the device is at.
+    // The border in altitude counts where the device is within or near the area on the ground.
     if let vertical, signed < clearance * deviation {
       return (odds, min(abs(signed), abs(vertical.beyond) * deviation))
     }
@@ -52,9 +53,9 @@ enum Evidence {
   ///   - vertical: the probability of being within the altitudes, and how far the fix is outside them, in
   ///     deviations.
   ///
-  /// Inside is believed by its probability. Outside is not believed by the rest of it: about a small fence a
-  /// poor fix gives little for inside wherever the device is. It is believed by how ill a fix agrees with
-  /// being inside at all.
+  /// The evidence for inside is its probability. The evidence for outside is not the complement: a poor fix
+  /// near a small fence gives a low probability of inside wherever the device is. It is how improbable the
+  /// fix would be for a device inside.
   static func of(inside: Double, beyond: Double, vertical: (probability: Double, beyond: Double)?) -> Double {
     let probability = inside * (vertical?.probability ?? 1)
     if probability > 0.5 { return logOdds(probability) }
@@ -62,8 +63,8 @@ enum Evidence {
     return farthest > 0 ? logOdds(Normal.below(-farthest)) : 0
   }
 
-  /// What is left of odds when a device had time to move: the chain of two states that it leaves once in
-  /// `stay` on average. After a long time nothing is.
+  /// The odds after a device had time to move, by a Markov chain of two states, each of which it leaves once
+  /// in `stay` on average. After a long time they are even.
   static func faded(_ odds: Double, over seconds: Double, stay: Double) -> Double {
     // 1 - exp(-2t/stay) is twice the probability of having changed sides.
     let changed = -expm1(-2 * seconds / stay) / 2
@@ -72,7 +73,7 @@ enum Evidence {
     return log((ratio * (1 - changed) + changed) / (ratio * changed + (1 - changed)))
   }
 
-  /// The share of a fix that is new, so long after the one before.
+  /// The share of a fix's evidence that is new, so many seconds after the last fix.
   static func share(after seconds: Double, correlation: Double) -> Double {
     correlation > 0 ? -expm1(-seconds / correlation) : 1
   }

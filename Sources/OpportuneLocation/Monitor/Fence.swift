@@ -75,30 +75,30 @@ public struct Crossing: Sendable, Hashable {
 /// nowhere.
 public struct MonitorPolicy: Sendable, Hashable {
   /// How probable it must be that a device is on the other side before a crossing is told: 0.5 to 0.999999,
-  /// by default 0.99. Of all crossings told, no more than the rest are false, as far as the accuracy that
+  /// by default 0.99. With 0.99 at most one crossing in a hundred is false, as far as the accuracy that
   /// fixes state is true.
   public var confidence = 0.99
   /// The hysteresis: how long devices stay on a side, on average. Longer needs more evidence to turn round
   /// what was known. 1 s to 1 day, by default a minute.
   public var stay = Duration.seconds(60)
-  /// How long the errors of a receiver resemble each other: two fixes much nearer in time are hardly more
-  /// evidence than one. 0 to 10 minutes, by default 5 s. Less is bold even where errors are independent: of a
-  /// device that lingers at a border each fix says more than is true.
+  /// The correlation time of a receiver's errors: two fixes much nearer in time are hardly more evidence than
+  /// one. 0 to 10 minutes, by default 5 s. Less makes false crossings more frequent for a device that lingers
+  /// at a border, even if the errors are independent.
   public var correlation = Duration.seconds(5)
-  /// Metres a second, beyond which a fix is taken for wrong: 1 to 10,000, by default 400, as airliners in a
-  /// jet stream reach 370 over ground. What is faster than 100 (the fastest trains in service go 97) must
-  /// have got so by ``acceleration``: so a fix that no car can have done is an outlier, and those of an
-  /// aeroplane are none.
+  /// Metres a second, beyond which a fix is an outlier: 1 to 10,000, by default 400, since airliners in a jet
+  /// stream reach 370 over ground. A speed above 100 (the fastest trains in service reach 97) is believed
+  /// only if the device can have reached it by ``acceleration``. So a leap that no car can make is an
+  /// outlier, and the fixes of an aeroplane are not.
   public var fastest = 400.0
   /// Metres a second by which a device that is faster than 100 m/s gets faster each second: 0 to 100,000, by
   /// default 3, as airliners on their runway.
   public var acceleration = 3.0
-  /// So many fixes in a row that agree with each other, within ``fastest``, but not with the last good one
-  /// are right after all: 2 to 100, by default 3.
+  /// The number of successive fixes that agree with each other, within ``fastest``, but not with the last
+  /// good one, after which they are believed: 2 to 100, by default 3.
   public var agreeing = 3
-  /// Metres that a device strays from the straight way in a second, growing with the root of time: then
-  /// circles that it must have passed through between two fixes are told, entered and left at once. 0 to
-  /// 1000, by default `nil`: only what a fix has seen is told.
+  /// Metres that a device strays from the straight line in a second, growing with the root of time. If set,
+  /// circles that the device must have passed through between two fixes are reported as entered and left. 0
+  /// to 1000, by default `nil`: only what a fix has seen is reported.
   public var wander: Double?
   /// 1 to 10 million, by default a million.
   public var maximumFences = 1_000_000

@@ -1,6 +1,6 @@
-/// Balls in space, found by nearness: an octree whose cells reach half their edge beyond themselves, so that
-/// each ball lies in one list. In space there is neither antimeridian nor pole, and what lies on a surface
-/// fills few cells.
+/// Balls in space, found by distance: a loose octree. Each cell reaches half its edge beyond itself, so each
+/// ball lies in one list. In space there is neither antimeridian nor pole, and objects on a surface fill few
+/// cells.
 ///
 /// It holds numbers of slots; their balls and the links of the lists are the caller's (``FenceSlot``).
 ///
@@ -86,7 +86,7 @@ struct FenceIndex: Sendable {
     guard cells[cell].children < 0, cells[cell].count > Self.bucket, visit.half / 2 >= Self.leastHalf else {
       return
     }
-    // Not for what would all stay.
+    // Not if all balls would stay in the cell.
     guard Double(cells[cell].least) <= visit.half / 2 else { return }
     let first = Int32(cells.count)
     cells[cell].children = first
@@ -137,8 +137,8 @@ struct FenceIndex: Sendable {
     }
   }
 
-  /// The least of what `measure` says of all, if that is below `limit`. What is measured may not be less than
-  /// the distance from the point to the ball.
+  /// The minimum of `measure` over all items, if that is below `limit`. No measure may be less than the
+  /// distance from the point to the item's ball.
   ///
   /// - Parameter measure: of an item, and the metres from the point to its centre.
   func least(
@@ -158,7 +158,7 @@ struct FenceIndex: Sendable {
         item = slot.next
       }
       guard cell.children >= 0 else { continue }
-      // The nearest last, since the last is taken first.
+      // The nearest is put last, since the last is taken first.
       let start = pending.count
       for octant in 0..<8 {
         let child = Self.child(of: visit, octant, cell.children)

@@ -57,12 +57,12 @@ struct FenceTable: Sendable {
     index.forEach(near: point, within: radius, slots, body)
   }
 
-  /// Metres from a fix to the nearest border, if that is below `limit`; never more than is true.
+  /// A lower bound of the distance in metres from a fix to the nearest border, if that is below `limit`.
   func nearestBorder(from fix: Fix, at point: SIMD3<Double>, below limit: Double) -> Double {
     index.least(from: point, below: limit, slots) { slots[Int($0)].border(from: fix, toCentre: $1) }
   }
 
-  /// In bytes, what regions other than plain circles hold apart.
+  /// In bytes, without the memory of regions other than plain circles.
   var memory: Int {
     slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory + free.capacity
       * MemoryLayout<Int32>.stride
@@ -70,7 +70,7 @@ struct FenceTable: Sendable {
 }
 
 extension Fence {
-  /// Whether its ball says all of it.
+  /// Whether the region is its ball, without a range of altitudes.
   fileprivate var isPlain: Bool {
     guard case .circle(_, let radius) = region.shape, region.altitude == nil, radius <= Point3.longestChord
     else { return false }
@@ -93,13 +93,13 @@ struct FenceSlot: Sendable {
   var state = FenceState.unknown
   var isUsed = true
 
-  /// Metres from a fix to the border, never more than is true.
+  /// A lower bound of the distance in metres from a fix to the border.
   ///
   /// - Parameter toCentre: metres from there to the centre of the ball.
   func border(from fix: Fix, toCentre: Double) -> Double {
     guard let detail else { return abs(Point3.arc(ofChord: toCentre) - reach) }
     if toCentre > reach { return toCentre - reach }
-    // Inside a ball. Altitudes change without a way over ground, so nothing is far from them.
+    // Inside the ball. A device can change its altitude without moving over ground, so the distance is 0.
     if detail.fence.region.altitude != nil { return 0 }
     return detail.fence.region.borderDistance(from: fix.position) * 0.98
   }

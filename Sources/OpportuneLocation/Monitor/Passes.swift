@@ -1,8 +1,8 @@
 /// Circles that a device must have passed through between two fixes, though none was taken inside.
 ///
-/// Between the fixes it is taken to wander about the straight way like a Brownian bridge, as ``PathHistory``
-/// has it: where it was nearest to the middle it was inside with a probability, which has to reach the
-/// policy's confidence.
+/// Between the fixes its position is modelled as a Brownian bridge around the straight line, as in
+/// ``PathHistory``. A pass is reported if the probability of being inside, where the line is nearest to the
+/// middle, reaches the policy's confidence.
 enum Passes {
   /// - Parameters:
   ///   - wander: metres that a device strays from the straight way in a second.
@@ -24,7 +24,7 @@ enum Passes {
         return
       }
       let share = ((slot.centre - start) * way).sum() / squared
-      // Of what lies about either end the fix itself decides.
+      // A circle around either end is left to the fix there.
       guard share > 0, share < 1, (end - slot.centre).length > slot.reach else { return }
       let (from, to) = ((1 - share) * a, share * b)
       let deviation = (from * from + to * to + wander * wander * elapsed * share * (1 - share)).squareRoot()

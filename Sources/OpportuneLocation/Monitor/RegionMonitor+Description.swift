@@ -1,4 +1,4 @@
-/// How many fences, never where: what it holds are places in metres from the middle of the Earth.
+/// Shows how many fences there are, but not where: positions are private.
 extension RegionMonitor: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { "a monitor of \(count) fences" }
   public var debugDescription: String { description }

@@ -13,7 +13,7 @@ public struct RegionMonitor: Sendable {
   /// What became of a fix.
   package enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
     case used
-    /// No device gets there so fast, and too few fixes agree with it.
+    /// No device can be that fast, and too few fixes agree with this one.
     case outlier
     /// Not later than the one before.
     case old
@@ -154,7 +154,7 @@ public struct RegionMonitor: Sendable {
     track.follow(fix, point.vector, policy)
     let deviation = fix.accuracy.standardDeviation
     if fresh.isEmpty {
-      // Clear of every border, and on the same side of it as before.
+      // Clear of every border, and on the same side as before.
       let moved = (point.vector - safeRadius.about).length
       if moved + Evidence.clearance * deviation < safeRadius.metres { return takeCrossings() }
     }
@@ -177,7 +177,7 @@ public struct RegionMonitor: Sendable {
       guard (away * away).sum() <= within * within else { continue }
       attend(to: item, odds: fences[item].state == .unknown ? 0 : -Evidence.limit)
     }
-    // What is new and far is outside.
+    // A new fence that is far is outside.
     for item in fresh where fences[item].isUsed && fences[item].candidate < 0 {
       decide(item, odds: -Evidence.limit)
     }
@@ -209,7 +209,7 @@ public struct RegionMonitor: Sendable {
     if isClear, agrees, evidence < 0 { forget(at: place) }
   }
 
-  /// Moves a fence to the side that the odds are sure of, if they are, and tells.
+  /// Changes the side of a fence and reports the crossing, if the odds are sure of the other side.
   private mutating func decide(_ item: Int32, odds: Double) {
     let state: FenceState = odds >= wanted ? .inside : odds <= -wanted ? .outside : fences[item].state
     let before = fences[item].state
@@ -235,15 +235,15 @@ public struct RegionMonitor: Sendable {
       through: fences)
     for (item, odds) in passed {
       tell(.enter, item, odds: odds, isInitial: false)
-      // On which side it is now, the fix says.
+      // The fix decides on which side the device is now.
       tell(.exit, item, odds: -odds, isInitial: false)
     }
   }
 
   // MARK: Borders
 
-  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is
-  /// true.
+  /// A lower bound of the distance in metres from the last fix to the nearest border of any fence; 2000 km at
+  /// most.
   func nearestBorder() -> Double {
     guard let fix = track.fix else { return 0 }
     let reach = min(Neighbourhood.horizon, neighbourhood.reach(from: track.point))
@@ -254,23 +254,23 @@ public struct RegionMonitor: Sendable {
     return fences.nearestBorder(from: fix, at: track.point, below: Neighbourhood.horizon)
   }
 
-  /// When the next fix is needed: when a device can be at the nearest border at the soonest, and the policy's
-  /// patience later; before it leaves a circle that lies on its way. (R-LOC-14)
+  /// When the next fix is needed: the earliest time at which the device can be at the nearest border, plus
+  /// the policy's patience; earlier if the device would leave a circle on its course before. (R-LOC-14)
   ///
-  /// - Returns: `nil` without fences: no fix is needed at all. Now, without a fix.
+  /// - Returns: `nil` without fences, since no fix is needed then; the present time without a first fix.
   /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
   public func nextSample(_ policy: SamplingPolicy = .standard) throws(LocationError) -> Moment? {
     try policy.validate()
     guard count > 0 else { return nil }
     guard let fix = track.fix, fresh.isEmpty else { return now }
-    // Unsure of a fence: a fix decides.
+    // The side of a fence is not sure: a fix is needed.
     let isSure = candidates.allSatisfy { $0.isSure }
     return max(
       now, policy.nextSample(after: fix, on: track, free: isSure ? nearestBorder() : 0, among: fences))
   }
 
-  /// Forgets where the device is, as long as nobody asks: the next fix is like a first one, but the sides
-  /// that fences were found on are known.
+  /// Forgets where the device is, while nobody needs it. The next fix is treated as a first one, but the
+  /// sides of the fences stay known.
   mutating func forgetPlace() {
     guard track.fix != nil else { return }
     track = FixTrack()
@@ -280,7 +280,7 @@ public struct RegionMonitor: Sendable {
 
   // MARK: Time
 
-  /// Lets time pass: tells of stays that are long enough, and ends what expires, until `moment`.
+  /// Advances the time: reports stays that are long enough, and ends fences that expire, until `moment`.
   ///
   /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func advance(to moment: Moment) throws(LocationError) -> [Crossing] {

@@ -7,14 +7,14 @@ public struct SamplingPolicy: Sendable, Hashable {
   public var shortest = Duration.seconds(1)
   /// Between two fixes, at most: up to a day, by default 10 minutes.
   public var longest = Duration.seconds(600)
-  /// How much later than it can happen at the soonest a crossing may be seen. A stay that is shorter may go
-  /// unseen, though a circle that lies straight ahead is looked into. 0 to 10 minutes, by default 0.
+  /// How long after its earliest possible time a crossing may be seen. A shorter stay may go unseen, except
+  /// in a circle straight ahead. 0 to 10 minutes, by default 0.
   public var patience = Duration.zero
-  /// Metres a second that a device may start off with at any time: 0.1 to 1000, by default 10.
+  /// Metres a second that a resting device may reach at once: 0.1 to 1000, by default 10.
   public var leastSpeed = 10.0
   /// How many times faster than it was a device may get: 1 to 10, by default 1.5.
   public var haste = 1.5
-  /// The speed of a device of which nothing says one, before haste: 0.1 to 1000 m/s, by default 30.
+  /// The speed assumed of a device whose speed is unknown, before haste: 0.1 to 1000 m/s, by default 30.
   public var assumedSpeed = 30.0
 
   /// The defaults.
@@ -50,13 +50,13 @@ extension SamplingPolicy {
     return fix.time + max(shortest, .milliseconds(Int64(seconds * 1000)))
   }
 
-  /// The seconds, or fewer, if a device that goes on as it does enters a circle and is about to leave it
-  /// again by then.
+  /// The seconds, or fewer, if the device on its present course would enter a circle and be about to leave it
+  /// by then.
   private static func lastLook(
     before seconds: Double, at speed: Double, _ fix: Fix, on track: FixTrack, among fences: FenceTable
   ) -> Double {
     let deviation = fix.accuracy.standardDeviation
-    // Which way it goes is not known of what hardly moved.
+    // The course of a device that hardly moved is unknown.
     guard let velocity = track.velocity, let elapsed = track.elapsed, speed * seconds > deviation else {
       return seconds
     }
@@ -69,7 +69,7 @@ extension SamplingPolicy {
       let away = slot.centre - track.point
       let along = (away * way).sum()
       let half = (slot.reach * slot.reach - (away * away).sum() + along * along).squareRoot()
-      // Not what is only grazed, where a fix says nothing.
+      // Not a circle that is only grazed: a fix there is no evidence.
       guard half > 2 * deviation, along > half else { return }
       soonest = min(soonest, (along + half / 2) / speed)
     }

@@ -1,18 +1,19 @@
 import OpportuneApps
 internal import OpportuneBase
 
-/// A way rebuilt from samples, with how far it may be off. (R-SAMP-09)
+/// A path rebuilt from samples, with its error. (R-SAMP-09)
 ///
-/// Between two samples a device is taken to wander about the shortest way, by a Brownian bridge, and to go
-/// other ways than the shortest, the farther the longer: the error is least at the samples and greatest
-/// half-way. Not thread-safe to change: a value.
+/// Between two samples the position is modelled as a Brownian bridge around the shortest path, and the
+/// velocity as differing from it by `sway`. So the error is least at the samples and greatest half-way
+/// between them. A value; not thread-safe to change.
 public struct PathHistory: Sendable {
   /// In the order of their times.
   public let samples: [Fix]
-  /// Metres that a device strays from the shortest way in a second, growing with the root of time: 0 to 1000.
+  /// Metres that a device strays from the shortest path in a second, growing with the root of time: 0 to
+  /// 1000.
   public let wander: Double
-  /// Metres a second by which a device's velocity is another than on the shortest way, growing with time: 0
-  /// to 1000.
+  /// Metres a second by which a device's velocity differs from that on the shortest path: 0 to 1000. The
+  /// error of the position grows with time.
   public let sway: Double
 
   /// - Parameters:

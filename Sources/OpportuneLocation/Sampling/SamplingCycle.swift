@@ -14,7 +14,7 @@ public struct SamplingCycle: Sendable {
     /// How long a run goes on after its first location, for a better one; `nil`: the first ends it. Up to an
     /// hour. (R-SAMP-06)
     public var run: Duration?
-    /// How often what was collected is handed out; `nil`: never by itself. 1 s to 30 days. (R-SAMP-07)
+    /// How often the collected samples are returned; `nil`: only on request. 1 s to 30 days. (R-SAMP-07)
     public var processing: Duration?
 
     /// The default of each setting.
@@ -84,7 +84,7 @@ public struct SamplingCycle: Sendable {
     return effects
   }
 
-  /// A location has come. One that comes while the timer waits is none of the cycle's.
+  /// Takes a location. One that arrives while the timer waits is ignored.
   ///
   /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func receive(_ fix: Fix, at moment: Moment) throws(LocationError) -> [Effect] {

@@ -85,7 +85,7 @@ extension LocationSystem {
       set(prompt.app, .allowed(prompt.type))
     case (.deny, .authorization):
       apps[prompt.app]?.answered.insert(prompt.type)
-      // To want no more is not to want less: what was allowed before stays.
+      // Denying a wider permission does not revoke the one that was given before.
       if case .allowed? = apps[prompt.app]?.status { break }
       set(prompt.app, .denied)
     case (.deny, .reminder): set(prompt.app, .denied)

@@ -10,7 +10,7 @@ extension LocationSystem {
       for number in updates { offer(fix, to: number) }
     case .outlier where policy.deliversOutliers:
       for number in updates where requests[number]?.request.service == .updates { offer(fix, to: number) }
-    // What no device can have done, and what is old, is for nobody.
+    // Outliers and old fixes are not delivered.
     case .outlier, .old, nil: break
     }
     for crossing in crossings { happened(crossing) }
@@ -29,7 +29,7 @@ extension LocationSystem {
       guard app.state.mayExecute else { return }
       give(accepted.app, .updates, .update(number, old: accepted.last, new: fix), fix, number)
     case .significantChange(let own):
-      // The user's word is the stronger. (R-LOC-02)
+      // The user's setting takes precedence. (R-LOC-02)
       let threshold = app.significantDistance ?? own ?? policy.significantDistance
       guard let last = accepted.last else {
         requests[number]?.last = fix

@@ -1,7 +1,7 @@
 import OpportuneApps
 
 extension LocationSystem {
-  /// Brings what runs and what is shown into line with what is so now. It compares and tells what is new.
+  /// Brings sources, indicators and deliveries into line with the present state; only changes have effects.
   mutating func refresh() {
     for id in apps.keys.sorted() { refresh(id) }
     if operatingMode != toldMode {
@@ -12,8 +12,8 @@ extension LocationSystem {
     if broker.demand(demands(), at: now) { effects.append(.source(broker.running)) }
   }
 
-  /// A place is kept as long as somebody may need it: what an app may have no more, it is not measured by
-  /// either.
+  /// The last position is kept only while an app that may have it needs it. Distances are not measured from a
+  /// fix that the app may not have any more.
   private mutating func forgetUnneeded() {
     var isNeeded = wantsFences
     for number in updates {

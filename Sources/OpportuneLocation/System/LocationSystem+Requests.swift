@@ -116,7 +116,7 @@ extension LocationSystem {
         flows[alert] = nil
         deliver(flow)
       } else if state == .terminated || state == .notRunning {
-        // It did not come up.
+        // The app was not launched.
         flows[alert] = nil
       }
     }

@@ -3,7 +3,7 @@ import OpportuneApps
 /// All location of a machine, as a value: requests, sources, fences, permissions and the way of a crossing to
 /// its app.
 ///
-/// It is pure, and stands beside a host: who has both tells it of each move of an app (`moved`), and posts
+/// It is pure, and stands beside a host. The owner of both reports each move of an app (`moved`), and posts
 /// its effects of the kind ``LocationEffect/app(_:_:)`` to the host. Time comes with each event. (Law 6 of
 /// the design)
 ///
