@@ -243,7 +243,9 @@ extension Diagnosis {
     Refusal(setting: 0, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
     Refusal(
       setting: nil, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
-    Refusal(error: EACCES, setting: 0, isFiltered: false, found: "neither", remedies: ["SELinux"]),
+    Refusal(
+      error: EACCES, setting: 0, isFiltered: false, found: "neither",
+      remedies: ["Let the security module (SELinux, BPF) permit it."]),
     Refusal(setting: nil, isFiltered: nil, found: "not permitted", remedies: ["echo 0", "io_uring_setup"]),
     Refusal(
       error: ENOSYS, setting: 0, isFiltered: true, found: "a seccomp filter hides it",
@@ -264,7 +266,8 @@ extension Diagnosis {
     }.finding("io_uring")
     #expect(finding.status == .missing && finding.found.contains(refusal.found), "\(finding)")
     for remedy in [
-      "echo 0", "io_uring_setup", "CONFIG_IO_URING", "SELinux", "io_uring_group", "SystemCallFilter",
+      "echo 0", "io_uring_setup", "CONFIG_IO_URING", "Let the security module (SELinux, BPF) permit it.",
+      "io_uring_group", "SystemCallFilter",
     ] {
       let isSaid = finding.remedy?.contains(remedy) == true
       if refusal.remedies.contains(remedy) { #expect(isSaid, "\(remedy): \(finding)") }
