@@ -69,7 +69,8 @@ static void *serve(void *context) {
 int io_test_hang(const char *path, int answers_opens) {
     struct server *server = malloc(sizeof(*server));
     if (server == NULL) return -ENOMEM;
-    *server = (struct server){.device = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK), .answers_opens = answers_opens};
+    *server = (struct server){
+        .device = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK), .answers_opens = answers_opens};
     char options[96];
     snprintf(options, sizeof(options), "fd=%d,rootmode=100000,user_id=%u,group_id=%u", server->device,
              (unsigned)getuid(), (unsigned)getgid());

@@ -42,7 +42,8 @@ private actor Plain {
 
 @Suite(.bounded, .timeLimit(.minutes(2)))
 struct SchedulerTests {
-  // R-CARD-07: embedded as a scheduling core; task groups, async let, cancellation, yield and task-locals work.
+  // R-CARD-07: embedded as a scheduling core; task groups, async let, cancellation, yield and task-locals
+  // work.
   @Test func runsStructuredConcurrency() async throws {
     enum Local { @TaskLocal static var value = 0 }
     let scheduler = try Scheduler()
@@ -104,8 +105,8 @@ struct SchedulerTests {
     try await scheduler.shutdown()
   }
 
-  // R-FTS-09, R-CPU-10: a suspended app starts nothing and reads suspended when its last slice has ended; another goes
-  // on; resumed, all runs in order.
+  // R-FTS-09, R-CPU-10: a suspended app starts nothing and reads suspended when its last slice has ended;
+  // another goes on; resumed, all runs in order.
   @Test func suspensionHoldsOneAppOnly() async throws {
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "app")
@@ -155,7 +156,8 @@ struct SchedulerTests {
     try await scheduler.shutdown()
   }
 
-  // R-CPU-06: a job that uses up its quantum is demoted, and fresh work passes it although it holds the only token.
+  // R-CPU-06: a job that uses up its quantum is demoted, and fresh work passes it although it holds the
+  // only token.
   @Test func hogIsDemotedAndPassed() async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: 1))
     let app = try scheduler.makeApp(named: "app")
@@ -231,7 +233,8 @@ struct SchedulerTests {
     #expect(back.statistics.jobs >= 20)
   }
 
-  // R-CPU-10: a queued background task that the foreground awaits does not wait for the background's only worker.
+  // R-CPU-10: a queued background task that the foreground awaits does not wait for the background's only
+  // worker.
   @Test func awaitedBackgroundTaskIsLentTheForeground() async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: 1))
     let front = try scheduler.makeApp(named: "front", band: .foreground)
@@ -319,8 +322,8 @@ struct SchedulerTests {
     try await two.shutdown()
   }
 
-  // R-CPU-09: going to the background, real-time work drops to the background pool. Without the real-time pool the band
-  // is refused, not silently lowered.
+  // R-CPU-09: going to the background, real-time work drops to the background pool. Without the real-time
+  // pool the band is refused, not silently lowered.
   @Test func realTimeBandNeedsItsPool() async throws {
     let without = try Scheduler()
     #expect(throws: SchedulerError.self) { try without.makeApp(named: "audio", band: .realTime) }
@@ -341,7 +344,8 @@ struct SchedulerTests {
 /// Named so that the concurrent tests run under the sanitizers by this filter.
 @Suite(.bounded, .timeLimit(.minutes(5)))
 struct StressTests {
-  // R-CARD-03: submitted = ran + cancelled, none twice, with suspensions, changes of band and a shutdown in between.
+  // R-CARD-03: submitted = ran + cancelled, none twice, with suspensions, changes of band and a shutdown
+  // in between.
   @Test(arguments: [1, 2, 4, 16]) func everyJobIsAccountedFor(workers: Int) async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: workers))
     let apps = try (0..<4).map {
