@@ -56,6 +56,7 @@ is_present() {
   libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null ;;
   libproj-dev) pkg-config --exists proj 2>/dev/null ;;
   libgeos-dev) pkg-config --exists geos 2>/dev/null ;;
+  librocksdb-dev) pkg-config --exists rocksdb 2>/dev/null ;;
   libck-dev) [[ -e /usr/include/ck_fifo.h ]] ;;
   libboost-dev) [[ -e /usr/include/boost/lockfree/queue.hpp ]] ;;
   libconcurrentqueue-dev) [[ -e /usr/include/concurrentqueue/concurrentqueue.h ]] ;;
