@@ -21,17 +21,22 @@ public final class RocksDBEnvironment: @unchecked Sendable {
   package let raw: OpaquePointer
 
   /// Makes an environment whose work belongs to `app`.
-  public init(running app: App) {
-    let context = Unmanaged.passRetained(app)
+  ///
+  /// - Parameter flushes: whose flushes are; nil: `app`'s as well. Writers wait for a flush once the memtables
+  ///   are full. An app of the foreground keeps that wait short where `app` gets little CPU time, as beside
+  ///   other programs: a flush that uses more than a quantum is demoted, but not left without a CPU.
+  public init(running app: App, flushes: App? = nil) {
+    let context = Unmanaged.passRetained(Apps(app: app, flushes: flushes ?? app))
     let host = rocks_host(
       context: context.toOpaque(),
       submit: { context, pool, turn in
         guard let context else { return false }
-        let app = Unmanaged<App>.fromOpaque(context).takeUnretainedValue()
-        return RocksDBEnvironment.submit(Turn(raw: turn), of: pool, to: app)
+        let apps = Unmanaged<Apps>.fromOpaque(context).takeUnretainedValue()
+        return RocksDBEnvironment.submit(
+          Turn(raw: turn), of: pool, to: pool == .high ? apps.flushes : apps.app)
       },
       release: { context in
-        if let context { Unmanaged<App>.fromOpaque(context).release() }
+        if let context { Unmanaged<Apps>.fromOpaque(context).release() }
       })
     guard let raw = rocks_env_create(host) else { preconditionFailure("no memory for an Env of RocksDB") }
     self.raw = raw
@@ -58,6 +63,17 @@ public final class RocksDBEnvironment: @unchecked Sendable {
     case .low: .utility
     case .high: .high
     case .user: .medium
+    }
+  }
+
+  /// What the Env keeps until neither it nor a turn needs it.
+  private final class Apps: Sendable {
+    let app: App
+    let flushes: App
+
+    init(app: App, flushes: App) {
+      self.app = app
+      self.flushes = flushes
     }
   }
 

@@ -6,10 +6,16 @@ enum Contender: String, CaseIterable, Codable {
   case tuned
   /// Background work in a background app, requests as jobs of a foreground app.
   case opportune
+  /// The same, with flushes in the foreground app.
+  case opportuneFlush = "opportune-flush"
   /// Background work in a background app, requests in a pool of threads.
   case opportuneBackground = "opportune-background"
 
-  var hostsBackground: Bool { self == .opportune || self == .opportuneBackground }
+  /// RocksDB's pools are left to it.
+  private var isRocksDBs: Bool { self == .rocksdb || self == .tuned }
+  var hostsBackground: Bool { !isRocksDBs }
+  var hostsRequests: Bool { self == .opportune || self == .opportuneFlush }
+  var flushesInFront: Bool { self == .opportuneFlush }
 }
 
 /// What a run is asked for. A value; the window's process gets the same words as the run's.
@@ -37,7 +43,8 @@ struct Settings {
 
     Reads a database of RocksDB at intended times while it is written to and compacts.
 
-      --contenders LIST     of default, tuned, opportune, opportune-background (the first three)
+      --contenders LIST     of default, tuned, opportune, opportune-flush,
+                            opportune-background (the first three)
       --repeats N           windows of each contender, in turns (5)
       --seconds S           of each window (20), after --warm S of the same load (5)
       --keys N              in the database (2000000), each with --value-bytes N (256)

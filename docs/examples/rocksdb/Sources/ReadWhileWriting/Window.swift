@@ -50,12 +50,14 @@ struct Window {
     let scheduler = contender.hostsBackground ? try Scheduler() : nil
     let front = try scheduler?.makeApp(named: "server", band: .foreground)
     let back = try scheduler?.makeApp(named: "rocksdb", band: .background)
-    let environment = back.map { RocksDBEnvironment(running: $0) }
+    let environment = back.map {
+      RocksDBEnvironment(running: $0, flushes: contender.flushesInFront ? front : nil)
+    }
     let database = try Database(
       at: settings.windowPath, environment: environment, options: settings.options(of: contender))
     let cores = ProcessInfo.processInfo.activeProcessorCount
     let requests: any Requests =
-      if contender == .opportune, let front { try ForegroundRequests(front) } else {
+      if contender.hostsRequests, let front { try ForegroundRequests(front) } else {
         ThreadRequests(threads: 4 * cores)
       }
     let traffic = Traffic(settings, database)

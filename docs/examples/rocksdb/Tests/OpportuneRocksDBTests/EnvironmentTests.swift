@@ -42,6 +42,21 @@ struct EnvironmentTests {
     withExtendedLifetime(environment) {}
   }
 
+  @Test func flushesRunInTheAppThatIsNamedForThem() async throws {
+    let (flush, compaction) = (Work(), Work())
+    let front = try scheduler.makeApp(named: "flushes", band: .foreground)
+    let environment = RocksDBEnvironment(running: app, flushes: front)
+    app.suspend()
+    for pool in [rocks_pool.high, .low] { environment.setThreads(1, pool) }
+    environment.schedule(compaction, .low)
+    environment.schedule(flush, .high)
+    try await eventually { flush.ran == 1 }
+    #expect(compaction.ran == 0)
+    app.resume()
+    try await eventually { compaction.ran == 1 }
+    withExtendedLifetime(environment) {}
+  }
+
   @Test func whatIsQueuedIsTakenBackByTagAlone() async throws {
     let (kept, taken) = (Work(), Work())
     let environment = RocksDBEnvironment(running: app)
