@@ -34,4 +34,4 @@ requirements: ## Write docs/requirements.md anew from the ids that tests name.
 	@scripts/requirements $(ARGS)
 
 clean: ## Remove everything that was built.
-	rm -rf .build .build-* bench/.build docs/.docc-build
+	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build docs/.docc-build

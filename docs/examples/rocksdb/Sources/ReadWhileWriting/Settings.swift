@@ -27,7 +27,7 @@ struct Settings {
   var keys = 2_000_000
   var valueBytes = 256
   var readsPerSecond = 2000.0
-  var writtenMB = 6.0
+  var writtenMB = 12.0
   var cacheMB = 32
   var bufferMB = 8
   var backgroundJobs = 2
@@ -49,7 +49,7 @@ struct Settings {
       --seconds S           of each window (20), after --warm S of the same load (5)
       --keys N              in the database (2000000), each with --value-bytes N (256)
       --reads N             a second (2000)
-      --write-mb N          keys and values written a second, in MB (6)
+      --write-mb N          keys and values written a second, in MB (12)
       --cache-mb N          RocksDB's block cache, MiB (32)
       --buffer-mb N         a memtable, MiB; sizes of files and levels follow (8)
       --background-jobs N   RocksDB's max_background_jobs (2)
