@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/api.md and docs/sharing.md show the marked parts of the files beside this one, which are compiled,
-/// and no other.
+/// docs/api.md, docs/sharing.md and docs/targets.md show the marked parts of the files beside this one, which
+/// are compiled, and no other.
 @Suite(.bounded) struct PageTests {
   private struct Section {
     var types: [String] = []
@@ -66,7 +66,7 @@ import Testing
 
   @Test func thePagesShowWhatIsCompiled() throws {
     let examples = try examples()
-    let sections = try sections() + sections(of: "sharing.md")
+    let sections = try sections() + sections(of: "sharing.md") + sections(of: "targets.md")
     for section in sections {
       let name = try #require(section.name, "\(section.types) has no example")
       #expect(section.code == examples[name], "\(name) on the page and in the tests")

@@ -14,6 +14,8 @@ final class AppRecord: @unchecked Sendable {
   let runner: OpaquePointer
   let statistics: StatisticsBlock
   private let gone = Atomic<Bool>(false)
+  /// Made with the app's first target.
+  let requests = AtomicLazyReference<RequestMeter>()
   /// Number of slices of this app that run from the queue of a donor.
   let donatedInside = Atomic<Int>(0)
   /// Waits of other apps' foreground work for this app: jobs queued on its strands, and ``AppTask/value`` of

@@ -44,6 +44,7 @@ extension Monitor {
     if inside {
       armTick()
     }
+    lookAtTargets(engine)
     if now &- lastLimits > 1_000_000_000 {
       lastLimits = now
       engine.followLimits()

@@ -22,6 +22,8 @@ final class Monitor: @unchecked Sendable {
     case waitForQuiet(AppCore, Wait)
     /// Foreground work of the app with that number waits for this app, which is suspended.
     case awaited(AppRecord, by: UInt64)
+    /// The app's target was set or removed.
+    case targeted(AppRecord)
     case timer(SleepTimer)
     /// The sleep was cancelled: remove its timer from the heap.
     case cancelled(SleepTimer)
@@ -35,6 +37,7 @@ final class Monitor: @unchecked Sendable {
   struct Snapshot {
     var apps: [AppRecord] = []
     var timers = 0
+    var share = SchedulerStatistics.BackgroundShare()
     /// When the timers' alarm goes off; `.max` is never. For tests.
     var alarm = UInt64.max
   }
@@ -78,6 +81,7 @@ final class Monitor: @unchecked Sendable {
   var suspendedWaits: [SuspendedWait] = []
   var locks = Locks()
   let lockCounts = LockCounts()
+  var targets = Targets()
   /// Jobs of the foreground have waited for locks of others lately: looks at it come at short intervals.
   let isWary = Atomic<Bool>(false)
   /// Set when the workers are started: the monitor's thread may begin.
@@ -258,7 +262,8 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added: break
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added, .targeted:
+      break
     }
   }
 
@@ -317,6 +322,8 @@ final class Monitor: @unchecked Sendable {
         appsToSweep = 2 * max(apps.count, 16)
       }
       apps.append(app)
+    case .targeted(let app):
+      addTarget(of: app, engine)
     case .snapshot(let continuation):
       continuation.resume(returning: snapshot)
     case .cpuTime(let app, let continuation):
@@ -335,7 +342,7 @@ final class Monitor: @unchecked Sendable {
   }
 
   private var snapshot: Snapshot {
-    Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, alarm: alarmedAt)
+    Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, share: targets.share, alarm: alarmedAt)
   }
 
   /// CPU time, in nanoseconds, of the app's slices that run now.

@@ -7,7 +7,7 @@ public struct ConfigurationError: Error, Sendable, Equatable {
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Setting: String {
       case bands, overlap, quantum, step, blockingGap, offCPUShare, workers, pools
-      case demotedLimitPerCore, spareDelay, timerTolerance, maximumApps, name
+      case demotedLimitPerCore, spareDelay, timerTolerance, maximumApps, name, targetP99
     }
 
     private let setting: Setting
@@ -39,6 +39,8 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     public static let maximumApps = Code(.maximumApps)
     /// ``SchedulerConfiguration/name``.
     public static let name = Code(.name)
+    /// ``AppTarget/p99``.
+    public static let targetP99 = Code(.targetP99)
 
     /// The setting's name in the source.
     public var description: String { setting.rawValue }

@@ -63,10 +63,11 @@ public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
   private let factory: any MetricsFactory
-  /// What was reported last: of each app, by its number, in each band; of each pool; and of locks.
+  /// What was reported last: of each app, by its number, in each band; of each pool; of locks; and of targets.
   private var apps: [UInt64: [Counts]] = [:]
   private var pools: [WorkerPool: Counts] = [:]
   private var locks: Counts?
+  private var targets: Counts?
 
   /// - Parameter factory: the destination; the program's own by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
@@ -94,6 +95,10 @@ public struct MetricsReporter: Sendable {
         "opportune_lock_holders_raised": statistics.lockHoldersRaised,
         "opportune_cpus_cleared": statistics.cpusCleared,
       ], since: locks, [])
+    let share = statistics.backgroundShare
+    targets = add(
+      ["opportune_target_cuts": share.cuts, "opportune_target_raises": share.raises], since: targets, [])
+    gauge("opportune_background_workers", [], share.workers)
     gauge("opportune_queue_bytes", [], Int64(clamping: statistics.queueMemory))
   }
 

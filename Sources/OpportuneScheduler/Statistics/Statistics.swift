@@ -122,6 +122,36 @@ public struct SchedulerStatistics: Sendable {
     public let replaced: UInt64
   }
 
+  /// What apps' targets leave the background, and why; see ``App/target(_:)``.
+  public struct BackgroundShare: Sendable, Hashable {
+    /// Why the number of background workers was changed.
+    public enum Reason: String, Sendable, Hashable {
+      /// More than one in a hundred requests were late.
+      case late
+      /// The same, soon after the number was raised: that was undone.
+      case lateOnTrial
+      /// The same; but background has one worker, or has not run, so nothing was changed.
+      case outOfReach
+      /// All targets held with room, and background used all that it might.
+      case room
+      /// There were no requests for a while.
+      case noRequests
+      /// No target is left that counts: background has all workers again.
+      case noTarget
+    }
+
+    /// How many workers of background work may run at once now.
+    public internal(set) var workers = 0
+    /// How often that was lowered for a target.
+    public internal(set) var cuts: UInt64 = 0
+    /// How often it was raised again, as far as targets allow or because they ended.
+    public internal(set) var raises: UInt64 = 0
+    /// The reason of the last change; nil where there was none yet.
+    public internal(set) var reason: Reason?
+    /// The app whose target was that reason; nil where it is no single one.
+    public internal(set) var app: String?
+  }
+
   /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. All other figures are
   /// always kept.
   public let isCollected: Bool
@@ -145,6 +175,9 @@ public struct SchedulerStatistics: Sendable {
   /// Holders of such locks, where the process may not raise them, whose CPU demoted work left to them.
   public let cpusCleared: UInt64
 
+  /// What apps' targets leave the background, and why.
+  public let backgroundShare: BackgroundShare
+
   /// Sleeps on apps' clocks that have not ended.
   public let timers: Int
 
@@ -158,6 +191,9 @@ public struct SchedulerStatistics: Sendable {
         sleeping: Int(opp_pool_sleeping($0.raw)), wakeups: opp_pool_wakeups($0.raw),
         replaced: $0.replaced.load(ordering: .relaxed))
     }
+    var share = known.share
+    share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
+    backgroundShare = share
     escapes = engine.escapeCount
     accountsForgotten = engine.accounts.evictions
     queueMemory = opp_core_memory(engine.core)

@@ -27,6 +27,13 @@ final class PoolState: @unchecked Sendable {
   var workers: [Worker?] = []
   /// How many workers the pool can have, where threads are few.
   private let attainable = Atomic<Int>(.max)
+  /// How many workers run at once at most: what targets of apps leave the background. Set by the monitor,
+  /// which then resizes the pool.
+  var cap: Int {
+    get { limit.load(ordering: .relaxed) }
+    set { limit.store(newValue, ordering: .relaxed) }
+  }
+  private let limit = Atomic<Int>(.max)
   /// How many workers are to end as soon as they have nothing to do.
   private let surplus = Atomic<Int>(0)
   /// Monitor's thread only: how many workers the pool may have.
@@ -50,7 +57,7 @@ final class PoolState: @unchecked Sendable {
 
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     let workers = attainable.load(ordering: .relaxed)
-    opp_pool_set_tokens(raw, UInt32(ThreadShares.tokens(workers: workers, width: width)))
+    opp_pool_set_tokens(raw, UInt32(min(cap, ThreadShares.tokens(workers: workers, width: width))))
     let configured = width * configuration.demotedLimitPerCore
     opp_pool_set_demoted_limit(
       raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
