@@ -32,7 +32,7 @@ extension Monitor {
     let change = targets.policy.look(
       readings, running: backgroundRunning(in: pool), width: engine.width, now: opp_now_ns())
     guard let change else { return }
-    // Also where the width has grown beyond it since: to all means no cap.
+    // At the whole width there is no cap: a width that grows later counts at once.
     pool.cap = targets.policy.cap ?? .max
     engine.resize(pool)
     tell(change, engine)

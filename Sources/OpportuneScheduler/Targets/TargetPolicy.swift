@@ -2,11 +2,13 @@
 /// time: a pure function of what was counted and the time.
 ///
 /// A target is missed in a window where more than one in a hundred of its requests were late. Background then
-/// has half of its workers, one at least (law 3); where it was missed by little, a few less. Where all targets hold with room, and background uses all
-/// that it may, it gets a few more. The number at which a target was last missed is remembered: up to there
-/// the distance is halved, and it is tried again only after a pause, which doubles with each trial that
-/// fails. A trial that fails is undone, and takes no more than it gave. So what is needed to learn that no
-/// more can be had costs the target little (docs/targets.md).
+/// has half of its workers, one at least (law 3); where it was missed by little, a few less. Where all
+/// targets hold with room, and background uses all that it may, it gets a few more.
+///
+/// The number at which a target was last missed is remembered: up to there the distance is halved, and it is
+/// tried again only after a pause, which doubles with each trial that fails. A trial that fails is undone,
+/// and takes no more than it gave. So it costs the target little to learn that no more can be had.
+/// (docs/targets.md)
 struct TargetPolicy: Sendable {
   typealias Reason = SchedulerStatistics.BackgroundShare.Reason
 
