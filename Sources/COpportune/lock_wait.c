@@ -91,7 +91,7 @@ int opp_thread_meter_cpu_number(const opp_thread_meter *meter) {
 
 /* Adds the CPU to those of the thread, or takes it from them. */
 static int change_cpus(int32_t tid, int cpu, bool adds) {
-    if (cpu < 0) return -EINVAL;
+    if (cpu < 0 || cpu >= OPP_MAX_CPUS) return -EINVAL;
     cpu_set_t *set = CPU_ALLOC(OPP_MAX_CPUS);
     if (set == NULL) return -ENOMEM;
     size_t size = CPU_ALLOC_SIZE(OPP_MAX_CPUS);

@@ -31,7 +31,6 @@ static int32_t kind_of(int fd, struct statx *about) {
     if (error != 0) return error;
     bool is_on_device = about->stx_dev_major != 0 || (!S_ISREG(about->stx_mode) && !S_ISDIR(about->stx_mode));
     OPP_ASSERT((S_IFMT & (OPP_FILE_ON_NO_DEVICE | OPP_FILE_SERVED)) == 0);
-    OPP_ASSERT((about->stx_mode & S_IFMT) != 0);
     return (about->stx_mode & S_IFMT) | (is_on_device ? 0 : OPP_FILE_ON_NO_DEVICE);
 }
 

@@ -63,7 +63,7 @@ public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
   private let factory: any MetricsFactory
-  /// What was reported last: of each app, by its number, in each band; of each pool; of locks; and of targets.
+  /// What was reported last: of each app, by its number, in each band; of each pool; of locks; of targets.
   private var apps: [UInt64: [Counts]] = [:]
   private var pools: [WorkerPool: Counts] = [:]
   private var locks: Counts?

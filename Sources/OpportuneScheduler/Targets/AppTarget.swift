@@ -24,11 +24,11 @@ extension App {
   /// What counts as a request the program says: ``request(since:isolation:_:)``,
   /// ``countRequest(lasting:)``. Several apps may have targets: then all are kept. A target counts while its
   /// app is above background and is not suspended. When it is removed, and no other counts, background has
-  /// all of its workers again at once. ``SchedulerStatistics/backgroundShare`` says what was done and why, and
-  /// so does the logger.
+  /// all of its workers again at once. ``SchedulerStatistics/backgroundShare`` says what was done and why,
+  /// and so does the logger.
   ///
-  /// - Throws: ``ConfigurationError`` with code `targetP99` if it is out of ``AppTarget/p99Range``; the target
-  ///   is as before then.
+  /// - Throws: ``ConfigurationError`` with code `targetP99` if it is out of ``AppTarget/p99Range``. The
+  ///   target is as before then.
   public func target(_ target: AppTarget?) throws(ConfigurationError) {
     if let target { try requireInRange(target.p99, AppTarget.p99Range, .targetP99) }
     guard let meter = core.record.meter(orMake: target != nil) else { return }
