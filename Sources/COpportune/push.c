@@ -35,8 +35,7 @@ static uint32_t producer_stamp(opp_producer *producer, opp_core *core) {
 /* Queues `job`, sets its rank's ready bit, then reads the app's word. Returns the fifo, or NULL: memory is
  * short. */
 static opp_fifo *rank_insert(opp_producer *producer, opp_app *app, rank_queues *queues, uint8_t rank,
-                             opp_job job,
-                              uint64_t *state) {
+                             opp_job job, uint64_t *state) {
     OPP_ASSERT(rank < OPP_RANKS);
     opp_core *core = app->core;
     opp_queue *queue = rank_queue(app, queues, rank);

@@ -1,7 +1,7 @@
 /*
  * A queue is a list of fifos, one for each producer that has ever pushed to it. A producer outlives its
  * thread, to be adopted by another. A fifo that is empty, and whose producer has no thread, is removed from
- * the list by an occasional sweep. It rests until its producer pushes to the queue again.
+ * the list by an occasional sweep. It stays aside until its producer pushes to the queue again.
  *
  * Invariants (those of one fifo are in fifo.h)
  *  B6  Segments, directories, fifos, producers and queues keep their type and address until the core is
@@ -24,8 +24,9 @@
  * by time. The next turn is that of the *outside* fifos: those of producers that no consumer of its group has
  * as its own, so that no other consumer prefers them. Of these it takes the oldest front; of several equally
  * old, the one behind the fifo that it served last. So an outside entry waits for one turn of the own fifo
- * and for the entries of other outside fifos. It may be one epoch younger than an own entry that is taken
- * before its turn, since with several workers epochs pass faster than jobs.
+ * and for the entries of other outside fifos. An outside entry may be taken
+ * although it is one epoch younger than the own front: several workers advance epochs faster than one
+ * takes jobs.
  *
  * A stopped thread. In a push, before tail is stored: its entry is not there yet, and other threads are not
  * affected. In a sweep: this queue has no other sweep meanwhile, and one resting producer is not adopted; a
@@ -105,7 +106,6 @@ static void queue_sweep(opp_queue *queue) {
         if (rests) {
             if (producer->cache[index].queue == queue) producer->cache[index].queue = NULL;
             if (producer->path.fifo == fifo) producer->path.app = NULL;
-            /* [next] release: passes on what was acquired of the fifo behind. */
             OPP_ASSERT(before != fifo);
             /* [next] release: passes on what was acquired of the following fifo. */
             opp_store(&before->next, fifo_next(fifo), release);
@@ -170,8 +170,7 @@ static void queue_met_empty(opp_queue *queue) {
 
 /* Looks at every fifo. False if all were empty. Otherwise sets `oldest`, and `choice` if it may be taken. */
 static bool queue_look_round(opp_queue *queue, const opp_producer *own, const uint8_t *distance,
-                             uint32_t slack,
-                             uint32_t *low_water, peek *choice) {
+                             uint32_t slack, uint32_t *low_water, peek *choice) {
     bool found = false;
     uint32_t empty = 0;
     peek oldest = {0}, near = {0};
@@ -198,8 +197,8 @@ static bool queue_look_round(opp_queue *queue, const opp_producer *own, const ui
         *choice = near;
     } else if (distance != NULL) {
         uint8_t best = distance[oldest.fifo->producer->node];
-        for (opp_fifo *fifo = opp_load(&queue->fifos,
-                                       acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
+        opp_fifo *fifo = opp_load(&queue->fifos, acquire); /* [fifos] */
+        for (; fifo != NULL; fifo = fifo_next(fifo)) {
             peek front;
             if (distance[fifo->producer->node] >= best || !fifo_peek(fifo, &front)) continue;
             if (older(limit, stamp_of(&front))) continue;
@@ -219,11 +218,10 @@ static bool producer_is_outside(const opp_producer *producer, const opp_producer
 /* The outside fifo to serve after `served`, unless its front is younger than `limit`. Otherwise leaves
  * `choice` unchanged. */
 static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint32_t limit,
-                                 const opp_fifo *served,
-                                 peek *choice) {
+                                 const opp_fifo *served, peek *choice) {
     bool found = false, found_behind = false, is_behind = false;
-    for (opp_fifo *fifo = opp_load(&queue->fifos,
-                                   acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
+    opp_fifo *fifo = opp_load(&queue->fifos, acquire); /* [fifos] */
+    for (; fifo != NULL; fifo = fifo_next(fifo)) {
         peek front;
         if (producer_is_outside(fifo->producer, own) && fifo_peek(fifo, &front) &&
             !older(limit, stamp_of(&front))) {

@@ -44,15 +44,13 @@ opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer);
  * `memory` may be NULL. Sets `stolen` if the entry came from another producer than `own`.
  */
 bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own,
-                      const uint8_t *distance,
-                      uint32_t slack, opp_job *job, bool *stolen);
+                      const uint8_t *distance, uint32_t slack, opp_job *job, bool *stolen);
 
 /* The same, but begins with the fifo in `memory`, if that belongs to this queue and its front entry is not
  * too young. */
 static inline __attribute__((always_inline)) bool
 queue_remove(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance,
-             uint32_t slack,
-             opp_job *job, bool *stolen) {
+             uint32_t slack, opp_job *job, bool *stolen) {
     peek front;
     if (memory->is_over || memory->queue != queue || !fifo_peek(memory->fifo, &front) ||
         older(memory->low_water + slack, stamp_of(&front)) || !fifo_claim(&front, queue->segments))

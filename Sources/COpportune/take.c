@@ -70,9 +70,8 @@ static void consumer_remember(opp_consumer *consumer, opp_app *app, uint64_t sta
 
 static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels,
                      opp_taken *taken) {
-    /* relaxed: consumer_confirm() reads it again, and so does a thread that clears a ready bit. */
     OPP_ASSERT(number < OPP_LEVELS);
-    /* relaxed: consumer_confirm() looks again, and so does whoever lets a ready bit go. */
+    /* relaxed: consumer_confirm() reads it again, and so does a thread that clears a ready bit. */
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
     uint64_t ranks = app_ranks_at(app, state, number);

@@ -196,7 +196,7 @@ static bool worker_seek(opp_worker *worker) {
 }
 
 /* The worker runs no job of any app, and what it has queued no longer waits for it. */
-static opp_next worker_rests(opp_worker *worker) {
+static opp_next worker_parks(opp_worker *worker) {
     opp_consumer_leave(worker->consumer);
     opp_consumer_join(worker->consumer, 0);
     return OPP_NEXT_PARK;
@@ -209,7 +209,7 @@ opp_next opp_worker_next(opp_worker *worker, uint64_t now, bool is_lowered, opp_
             if (is_lowered) return OPP_NEXT_RAISE;
             if (running_take(worker, now, taken)) return OPP_NEXT_JOB;
             worker_to_idle(worker);
-            return worker_rests(worker);
+            return worker_parks(worker);
         case OPP_SLOT_SPARE:
             if (is_lowered) return OPP_NEXT_RAISE;
             if (spare_take(worker, now, taken)) return OPP_NEXT_JOB;
@@ -222,7 +222,7 @@ opp_next opp_worker_next(opp_worker *worker, uint64_t now, bool is_lowered, opp_
         default: OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
         }
         if (is_lowered) return OPP_NEXT_RAISE;
-        if (!worker_seek(worker)) return worker_rests(worker);
+        if (!worker_seek(worker)) return worker_parks(worker);
     }
 }
 

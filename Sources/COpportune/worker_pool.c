@@ -8,11 +8,11 @@
  *
  * Invariants (L1, L2 and why no wake-up is lost: worker_park.c)
  *  L3  Nothing is returned to `count` or `demoted` that was not taken.
- *  L4  At most one spare worker is awake or being called, and one more for each caller that the monitor did
- *      not wait for.
+ *  L4  At most one spare worker is awake or being called, and one more for each caller that was stopped in
+ *      the middle and that the monitor gave up.
  *
- * A stopped thread. A thread that is stopped while it calls the spare worker is waited for from one look of
- * the monitor to the next.
+ * A stopped thread. If one is stopped while it calls the spare worker, the monitor waits until its next look.
+ * Then it lets another call.
  */
 #include "worker_pool.h"
 #include "mapping.h"
@@ -120,11 +120,11 @@ static uint32_t demoted_extra(uint64_t demoted) {
     return (uint32_t)(demoted >> 2 * DEMOTED_BITS);
 }
 
-/* The one rule: a multiple of the limit, and for work that may be no hog what was added as well. */
+/* The one rule: a multiple of the limit. Work that was lowered once may also use the extra room. */
 static uint32_t demoted_room(uint64_t demoted, opp_demotion why) {
     static const uint8_t times[] = {
         [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2,
-            [OPP_DEMOTION_STARVES] = 16};
+        [OPP_DEMOTION_STARVES] = 16};
     return times[why] * demoted_limit(demoted) + (why == OPP_DEMOTION_ONCE ? demoted_extra(demoted) : 0);
 }
 

@@ -14,7 +14,9 @@ import Synchronization
 /// let host = try AppHost(scheduler: scheduler, memory: memory)
 /// try await memory.serve(host)
 /// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in
-/// Notes(memory) } ```
+///   Notes(memory)
+/// }
+/// ```
 ///
 /// The store is written in the background band, and read in the foreground band concurrently: an app that is
 /// reanimated waits for no hibernation. With an I/O broker its requests have the classes of these bands as
@@ -185,8 +187,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   // MARK: Called by the broker
 
-  /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that
-  /// are away, which are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
+  /// Tells the apps that can act on it. When pressure rises, drops images that can be taken again. At the
+  /// critical level, drops those of apps that are away as well. (R-MEM-01, R-LIFE-20)
   func hear(_ level: PressureLevel, on host: isolated AppHost) {
     report(.level(level))
     let isRising = level > heard

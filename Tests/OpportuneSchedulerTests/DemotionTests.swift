@@ -289,7 +289,7 @@ private func niceValue() -> Int32 {
   }
 
   // R-CPU-02 R-CPU-06
-  @Test func reserveServesWhatWaitsBehindAHog() async throws {
+  @Test func spareServesWhatWaitsBehindAHog() async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
     let app = try scheduler.makeApp(named: "app")
     let release = try await app.hold()
@@ -301,7 +301,7 @@ private func niceValue() -> Int32 {
   }
 
   // R-CPU-02
-  @Test func ordinaryJobsCallForNoReserve() async throws {
+  @Test func ordinaryJobsCallForNoSpare() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
     let inside = Atomic<Int>(0)

@@ -201,7 +201,7 @@ import Testing
   }
 
   // R-LIFE-06 R-CPU-10
-  @Test(arguments: [true, false]) func anAppIsQuietOnceItsLentSliceHasEnded(isStrand: Bool) async throws {
+  @Test(arguments: [true, false]) func anAppIsQuietOnceItsDonatedSliceHasEnded(isStrand: Bool) async throws {
     let scheduler = try makeScheduler(workers: 2)
     let front = try scheduler.makeApp(named: "front")
     let back = try scheduler.makeApp(named: "back", band: .background)

@@ -111,8 +111,8 @@ enum HogOrigin: CaseIterable {
     for number in 0..<blocked { submit(number) }
     _ = await begun.reaching(blocked)
     for _ in 0..<blocked { gate.signal() }
-    // All run at once, and are counted once each has used its quantum, but for one with the token and one in
-    // reserve.
+    // All run at once, and are counted once each has used its quantum, but for one with the token and the
+    // spare worker.
     let other = try scheduler.makeApp(named: "other")
     while try await foreground(of: scheduler).demoted < blocked - 2 {
       try await other.task {}.value

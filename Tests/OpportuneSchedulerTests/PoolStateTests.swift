@@ -17,7 +17,7 @@ import Testing
   }
 
   // R-CPU-02
-  @Test func whoIsStoppedWhileItWakesTheReserveKeepsNobodyElseFromIt() throws {
+  @Test func whoIsStoppedWhileItWakesTheSpareKeepsNobodyElseFromIt() throws {
     let pool = try PoolState(pool: .foreground, width: 1, configuration: SchedulerConfiguration())
     opp_pool_prepare_park(pool.raw, 0)
     let stopped = opp_pool_begin_call(pool.raw)

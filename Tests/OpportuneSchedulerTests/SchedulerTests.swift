@@ -235,7 +235,7 @@ struct SchedulerTests {
 
   // R-CPU-10: a queued background task that the foreground awaits does not wait for the background's only
   // worker.
-  @Test func awaitedBackgroundTaskIsLentTheForeground() async throws {
+  @Test func awaitedBackgroundTaskInheritsTheForeground() async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: 1))
     let front = try scheduler.makeApp(named: "front", band: .foreground)
     let back = try scheduler.makeApp(named: "back", band: .background)

@@ -14,7 +14,7 @@ import Testing
     _ = await ran.reaching(count)
   }
 
-  /// A snapshot with all that ran before it: workers hand in their counts when they lie down.
+  /// A snapshot with all that ran before it: workers hand in their counts when they park.
   private func snapshot(_ scheduler: Scheduler, jobs: UInt64) async -> SchedulerStatistics {
     while true {
       let statistics = await scheduler.statistics()

@@ -214,7 +214,7 @@ import Testing
       background: .nice19)
     let app = try scheduler.makeApp(named: "app")
     let holder = try scheduler.makeApp(named: "holder")
-    // Four workers and the one in reserve.
+    // Four workers and the spare one.
     var releases: [Flag] = []
     for _ in 0..<5 { releases.append(try await holder.hold()) }
     let met = try submitMeeting(of: 4, to: app)

@@ -149,7 +149,7 @@ final class Record<Element: Sendable>: @unchecked Sendable {
 }
 
 /// How many numbers come after a greater one. Jobs that start in order may end out of it where a second
-/// worker, the reserve, came for a while because the first was not given the CPU; then it is a few of
+/// worker, the spare one, came for a while because the first was not given the CPU; then it is a few of
 /// hundreds.
 func lateOnes(_ numbers: [Int]) -> Int {
   var greatest = Int.min

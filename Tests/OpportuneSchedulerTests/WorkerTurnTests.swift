@@ -84,7 +84,7 @@ import Testing
     submit { link() }
     await onThread {
       for round in 1...15 where isLong.wait(timeout: .now() + 20) == .success {
-        // Behind a long link the worker in reserve takes it, which sleeps afterwards; the chain goes on
+        // Behind a long link the spare worker takes it, which sleeps afterwards; the chain goes on
         // meanwhile.
         submit {
           spinCPU(milliseconds: 9)

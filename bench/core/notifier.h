@@ -1,5 +1,5 @@
-#ifndef BENCH_BELL_H
-#define BENCH_BELL_H
+#ifndef BENCH_NOTIFIER_H
+#define BENCH_NOTIFIER_H
 
 #include <stdint.h>
 

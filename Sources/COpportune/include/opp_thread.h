@@ -26,7 +26,7 @@ typedef struct opp_here {
     opp_producer *_Nullable producer;
     void *_Nullable worker;       /* as opp_thread_worker() */
     uint64_t number;              /* as opp_thread_number() */
-    /* -ESHUTDOWN, -ENOMEM, or -ECHILD after a fork() since `forks` was read */
+    /* -ESHUTDOWN or -ENOMEM */
     int32_t error;
     uint8_t band;                 /* of the app */
     bool is_sample;               /* as opp_stats_is_sample() */

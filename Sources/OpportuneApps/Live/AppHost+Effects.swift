@@ -13,8 +13,8 @@ extension AppHost {
   }
 
   func tellSnapshot(of id: AppID) {
-    guard let snapshot = system.snapshot(of: id), presences[id] != snapshot else { return }
-    presences[id] = snapshot
+    guard let snapshot = system.snapshot(of: id), latestSnapshots[id] != snapshot else { return }
+    latestSnapshots[id] = snapshot
     for broker in brokers { broker.stands(id, snapshot) }
   }
 

@@ -37,7 +37,7 @@ public actor AppHost {
   /// The images that no broker stores.
   var snapshots: [AppID: [UInt8]] = [:]
   /// The state of each app that was last passed to the brokers.
-  var presences: [AppID: AppSnapshot] = [:]
+  var latestSnapshots: [AppID: AppSnapshot] = [:]
   var observers: [UInt64: AsyncStream<AppHost.Event>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?

@@ -102,12 +102,12 @@ extension AppSystem {
     apps[index].budgetEnd = nil
     apps[index].cpuBehind = .zero
     apps[index].hibernatesWhenStopped = false
-    conductEntersForeground(id)
+    complianceEntersForeground(id)
     let changes = apps[index].changes.sorted { $0.key < $1.key }.map { Change(kind: $0.key, value: $0.value) }
     apps[index].changes = [:]
     if !changes.isEmpty {
       emit(.coalesced(changes), id)
-      conductHears(changes.map(\.kind), id)
+      complianceHears(changes.map(\.kind), id)
     }
     deliverQueued(id)
   }
@@ -129,7 +129,7 @@ extension AppSystem {
     apps[index].cpuBehind = .zero
     apps[index].hibernatesWhenStopped = false
     startBudget(of: id)
-    conductEntersBackground(id)
+    complianceEntersBackground(id)
     armTasks(of: id)
     armFetch(of: id)
     arbitrateAudio(newest: id)
@@ -137,7 +137,7 @@ extension AppSystem {
   }
 
   private mutating func enteredSuspension(_ id: AppID) {
-    conductIsSuspended(id)
+    complianceIsSuspended(id)
     if let interval = apps[id.number].heartbeat, policy.network.isOn {
       arm(.heartbeat, of: id, at: now + interval)
     }
@@ -203,9 +203,9 @@ extension AppSystem {
     guard expected == callback else { throw AppsError(.unexpectedReturn(id, callback, expected: expected)) }
     apps[id.number].callbacks.removeFirst()
     disarm(.callback, of: id)
-    if callback == .willResignActive { conductResigned(id) }
+    if callback == .willResignActive { complianceResigned(id) }
     if callback == .didEnterBackground {
-      conductEnteredBackground(id)
+      complianceEnteredBackground(id)
       if policy.suspendsOnReturn { disarm(.grace, of: id) }
     }
     guard apps[id.number].callbacks.isEmpty else {

@@ -5,7 +5,7 @@ extension AppSystem {
     let task = OpenTask(id: nextTaskID(), kind: kind)
     apps[id.number].tasks.append(task)
     emit(.taskBegan(task.id), id)
-    conductBeginsTask(id)
+    complianceBeginsTask(id)
     armTasks(of: id)
   }
 
@@ -60,7 +60,7 @@ extension AppSystem {
     try requireExecuting(id)
     guard apps[id.number].state == .background, time > .zero else { return }
     apps[id.number].cpuBehind += min(time, .seconds(1 << 32))  // so that no sum of them overflows
-    conductWorks(time, id)
+    complianceWorks(time, id)
     if deadline(.idle, of: id) != nil, let limit = policy.tasks.idleLimit {
       arm(.idle, of: id, at: now + limit)
     }

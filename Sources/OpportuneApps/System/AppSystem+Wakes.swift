@@ -81,7 +81,7 @@ extension AppSystem {
   mutating func trackingBegan(_ id: AppID) throws(AppsError) {
     try requireExecuting(id)
     apps[id.number].isTracking = true
-    conductTracks(id)
+    complianceTracks(id)
   }
 
   mutating func trackingEnded(_ id: AppID) {

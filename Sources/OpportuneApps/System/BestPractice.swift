@@ -93,7 +93,7 @@ public enum Compliance: Sendable, Hashable {
 }
 
 /// The record of an app's compliance.
-struct ConductRecord: Sendable {
+struct ComplianceRecord: Sendable {
   var broken: [BestPractice: Int] = [:]
   var hasAsked = false
   var hasSaved = false
@@ -106,7 +106,7 @@ struct ConductRecord: Sendable {
   /// Violations are kept beyond the app's end.
   mutating func reset() {
     let broken = broken
-    self = ConductRecord()
+    self = ComplianceRecord()
     self.broken = broken
   }
 }
@@ -143,17 +143,17 @@ extension AppSystem {
     if Self.isTooMuch(used, of: stay), !hasFullPower { breaks(.minimumInBackground, id) }
   }
 
-  mutating func conductEntersForeground(_ id: AppID) {
+  mutating func complianceEntersForeground(_ id: AppID) {
     apps[id.number].compliance.hasSaved = false
     apps[id.number].compliance.hasWorkedTooMuch = false
     apps[id.number].compliance.unanswered = []
   }
 
-  mutating func conductHears(_ kinds: [String], _ id: AppID) {
+  mutating func complianceHears(_ kinds: [String], _ id: AppID) {
     apps[id.number].compliance.unanswered.formUnion(kinds)
   }
 
-  mutating func conductEntersBackground(_ id: AppID) {
+  mutating func complianceEntersBackground(_ id: AppID) {
     apps[id.number].compliance.hasWorkedTooMuch = false
     if !apps[id.number].compliance.unanswered.isEmpty { breaks(.undoOnReturn, id) }
     apps[id.number].compliance.unanswered = []
@@ -162,31 +162,31 @@ extension AppSystem {
     }
   }
 
-  mutating func conductEnteredBackground(_ id: AppID) {
+  mutating func complianceEnteredBackground(_ id: AppID) {
     let app = apps[id.number]
     guard app.state == .background else { return }
     if !app.compliance.hasSaved { breaks(.saveOnEnteringBackground, id) }
     if !app.locks.isEmpty { breaks(.stopSharedResources, id) }
     if app.compliance.rebuildable > 0 { breaks(.releaseMemory, id) }
     if app.compliance.discoveries > 0 { breaks(.cancelDiscovery, id) }
-    if app.isTracking { conductTracks(id) }
+    if app.isTracking { complianceTracks(id) }
   }
 
-  mutating func conductResigned(_ id: AppID) {
+  mutating func complianceResigned(_ id: AppID) {
     if apps[id.number].compliance.timers > 0 { breaks(.pauseOnResign, id) }
   }
 
-  mutating func conductBeginsTask(_ id: AppID) {
+  mutating func complianceBeginsTask(_ id: AppID) {
     if !apps[id.number].compliance.hasAsked { breaks(.askForMultitasking, id) }
   }
 
-  mutating func conductTracks(_ id: AppID) {
+  mutating func complianceTracks(_ id: AppID) {
     if apps[id.number].state == .background, power == .battery { breaks(.preferSignificantChanges, id) }
   }
 
   /// A violation is more than a second, and more than a tenth of the stay. Audio and real-time streams have
   /// their own limits.
-  mutating func conductWorks(_ time: Duration, _ id: AppID) {
+  mutating func complianceWorks(_ time: Duration, _ id: AppID) {
     let app = apps[id.number]
     guard !app.compliance.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }
     guard Self.isTooMuch(app.cpuBehind, of: now - app.since) else { return }
@@ -198,5 +198,5 @@ extension AppSystem {
     used > .seconds(1) && used > stay / 10
   }
 
-  mutating func conductIsSuspended(_ id: AppID) { apps[id.number].compliance.hasWorkedTooMuch = false }
+  mutating func complianceIsSuspended(_ id: AppID) { apps[id.number].compliance.hasWorkedTooMuch = false }
 }

@@ -32,7 +32,7 @@ struct LifecycleRecord: Sendable {
   var locks: [SharedResource: Int] = [:]
   var grants: Set<Hardware> = []
   var footprint: UInt64 = 0
-  var compliance = ConductRecord()
+  var compliance = ComplianceRecord()
   var totals = [Duration](repeating: .zero, count: LifecycleState.allCases.count)
 
   init(id: AppID, manifest: Manifest) {

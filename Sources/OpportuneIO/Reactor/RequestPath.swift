@@ -398,7 +398,6 @@ final class RequestPath {
   ///    answers what is held if the app runs.
   ///  - This one thread both holds and answers, so it need not look again. The only store-load pair is that
   ///    of posting and sleeping, in opp_ring_post().
-  ///    that of posting and sleeping, in opp_ring_post().
   func follow(_ app: AppEntry) {
     switch app.refresh(at: clock.now) {
     case .none: return

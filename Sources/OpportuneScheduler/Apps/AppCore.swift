@@ -17,9 +17,9 @@ final class AppCore: @unchecked Sendable {
   // Both are accessed through the C core only, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
-  /// Places in which strands of this app stand that have a ceiling, made when they are asked for.
-  private let foregroundPlace = AtomicLazyReference<AppCore>()
-  private let realTimePlace = AtomicLazyReference<AppCore>()
+  /// Queues of this app's strands that have a ceiling. Created on first use.
+  private let foregroundQueue = AtomicLazyReference<AppCore>()
+  private let realTimeQueue = AtomicLazyReference<AppCore>()
   /// Incremented by each pass of `moveRunner()`; orders concurrent passes.
   private let moves = Atomic<UInt64>(0)
   /// Set once, by the executor's initialiser, before the first enqueue.
@@ -67,15 +67,15 @@ final class AppCore: @unchecked Sendable {
   var state: opp_app_state { opp_app_state_read(raw) }
   var band: Band { Band(rawValue: state.band) ?? .background }
 
-  /// Another place in the run queue, which stays in `band` and is never suspended: for work of this app that
-  /// must not be done below that. Who takes something there looks whether this app is suspended. nil for the
-  /// lowest band, below which there is nothing.
-  func place(at band: Band) throws(SchedulerError) -> AppCore? {
+  /// A second queue of this app, fixed to `band`, for work that must not be done below it. It is never
+  /// suspended itself, so a worker that takes from it must check whether the app is. nil for background: no
+  /// band is lower.
+  func queue(fixedTo band: Band) throws(SchedulerError) -> AppCore? {
     try engine.requirePool(for: band)
     switch band {
     case .background: return nil
-    case .foreground: return try place(in: foregroundPlace, at: band)
-    case .realTime: return try place(in: realTimePlace, at: band)
+    case .foreground: return try place(in: foregroundQueue, at: band)
+    case .realTime: return try place(in: realTimeQueue, at: band)
     }
   }
 

@@ -20,7 +20,7 @@ extension Monitor {
     let now = opp_now_ns()
     let progress = pool.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != pool.lastProgress { pool.cpuAtProgress = nil }
-    let delay = pool.learnReserveDelay(least: spareDelay, quantum: quantum)
+    let delay = pool.learnSpareDelay(least: spareDelay, quantum: quantum)
     let patience = PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: delay)
     var flowing = false
     var spare: (Worker, WorkerReport.Reading)?
@@ -40,7 +40,7 @@ extension Monitor {
         flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
-          || hasStood(pool, now, engine)
+          || isStarved(pool, now, engine)
             && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
       {
         // A known hog that had exceeded the limit of demoted workers at an earlier look.
@@ -68,9 +68,9 @@ extension Monitor {
 
   /// Whether the pool is starved: its hogs have had the CPU for several quanta each, and none has ended.
   /// Reads the clocks of all workers, hence at most once a quantum.
-  func hasStood(_ pool: PoolState, _ now: UInt64, _ engine: Engine) -> Bool {
-    guard pool.cpuAtProgress == nil || now &- pool.stoodLookAt >= quantum else { return false }
-    pool.stoodLookAt = now
+  func isStarved(_ pool: PoolState, _ now: UInt64, _ engine: Engine) -> Bool {
+    guard pool.cpuAtProgress == nil || now &- pool.starvedLookAt >= quantum else { return false }
+    pool.starvedLookAt = now
     let total = cpuOfWorkers(pool)
     guard let begun = pool.cpuAtProgress else {
       pool.cpuAtProgress = total

@@ -8,6 +8,9 @@ import Synchronization
 ///
 /// `Scheduler` is the public handle. Apps, workers and the monitor retain the engine, so it lives until the
 /// last of them has ended.
+///
+/// The engine and its monitor refer to each other: workers report to the monitor through the engine, and the
+/// monitor starts workers with it. The monitor releases the engine once all workers have ended.
 final class Engine: @unchecked Sendable {
   enum Phase: UInt8, AtomicRepresentable {
     case running

@@ -24,8 +24,8 @@ import Synchronization
 /// - S1. At most one thread is the runner: the one that changed `state` to running.
 /// - S2. After a push, one of two holds. Either a token is queued in the strand's own app, or at its
 ///   ceiling, and will be taken later. Or there is a runner, which will look at the queue once more after
-///   it has left. A pusher, or a leaving runner, relies on another thread's token only from when that is
-///   in the queue until it is taken (`posted`). So a thread that is stopped in between hides no jobs.
+///   it has left. A pusher, or a leaving runner, may rely on another thread's token only while that token is
+///   in the queue (`posted`). So a thread that is stopped in between hides no jobs.
 ///   Tokens may therefore be queued twice; a thread that finds nothing to do drops its token.
 /// - S3. As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
 ///   that queued it is in the run queue, or held by a thread, or in `waiting`. A thread that pushes to
@@ -66,7 +66,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   private static let turn: UInt64 = 200_000
 
   init(app: AppCore, name: String, priority: TaskPriority, ceiling: Band? = nil) throws(SchedulerError) {
-    self.ceiling = if let ceiling { try app.place(at: ceiling) } else { nil }
+    self.ceiling = if let ceiling { try app.queue(fixedTo: ceiling) } else { nil }
     guard let queue = opp_queue_create(app.engine.core) else {
       throw SchedulerError(.outOfMemory, "no memory for strand \"\(name)\"")
     }
@@ -123,8 +123,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     app.statistics.add(.submitted, 1, in: app.band)
   }
 
-  /// Adds an entry to the strand's queue. Not called in the child of a fork(), where the queue belongs to the
-  /// parent.
+  /// Adds an entry to the strand's queue.
   private func add(_ entry: JobEntry, _ worker: Worker?, _ producer: OpaquePointer) -> Bool {
     // The app that waits, if its band is higher than the strand's. Usually the job comes from the strand's
     // own app, which need not be retained.

@@ -20,9 +20,9 @@ final class PoolState: @unchecked Sendable {
   /// Monitor's thread only: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
   /// `cpuAtProgress`: the CPU time of the pool's workers at the first look after a job was seen to begin or
-  /// end. `stoodLookAt`: the time of the last such look.
+  /// end. `starvedLookAt`: the time of the last such look.
   var cpuAtProgress: UInt64?
-  var stoodLookAt: UInt64 = 0
+  var starvedLookAt: UInt64 = 0
   /// Monitor's thread only: workers by slot.
   var workers: [Worker?] = []
   /// How many workers the pool can have, where threads are few.
@@ -69,10 +69,10 @@ final class PoolState: @unchecked Sendable {
   /// delay.
   private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
   private var ordinaryLength: UInt64 = 0
-  /// The last result of ``learnReserveDelay(least:quantum:)``.
+  /// The last result of ``learnSpareDelay(least:quantum:)``.
   private(set) var spareDelay: UInt64 = 0
 
-  func learnReserveDelay(least: UInt64, quantum: UInt64) -> UInt64 {
+  func learnSpareDelay(least: UInt64, quantum: UInt64) -> UInt64 {
     learnOrdinaryLength()
     spareDelay = Self.spareDelay(ordinary: ordinaryLength, delay: least, quantum: quantum)
     return spareDelay
