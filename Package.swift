@@ -34,46 +34,46 @@ let package = Package(
     // The C core: mechanism only. liburing and libnuma are seen by its .c files alone, because
     // their headers clash when Swift imports both.
     .systemLibrary(
-      name: "CLiburing", path: "Sources/System/CLiburing", pkgConfig: "liburing",
+      name: "CLiburing", path: "CSupport/System/CLiburing", pkgConfig: "liburing",
       providers: [.apt(["liburing-dev"])]),
     .systemLibrary(
-      name: "CNuma", path: "Sources/System/CNuma", pkgConfig: "numa",
+      name: "CNuma", path: "CSupport/System/CNuma", pkgConfig: "numa",
       providers: [.apt(["libnuma-dev"])]),
     .systemLibrary(
-      name: "CZstd", path: "Sources/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+      name: "CZstd", path: "CSupport/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(
-      name: "CXXHash", path: "Sources/System/CXXHash", pkgConfig: "libxxhash",
+      name: "CXXHash", path: "CSupport/System/CXXHash", pkgConfig: "libxxhash",
       providers: [.apt(["libxxhash-dev"])]),
     // Geodesics of PROJ, and GEOS for whether polygons are valid.
     .systemLibrary(
-      name: "CGeodesic", path: "Sources/System/CGeodesic", pkgConfig: "proj",
+      name: "CGeodesic", path: "CSupport/System/CGeodesic", pkgConfig: "proj",
       providers: [.apt(["libproj-dev"])]),
     .systemLibrary(
-      name: "CGEOS", path: "Sources/System/CGEOS", pkgConfig: "geos",
+      name: "CGEOS", path: "CSupport/System/CGEOS", pkgConfig: "geos",
       providers: [.apt(["libgeos-dev"])]),
     .target(
       name: "COpportune",
       dependencies: ["CLiburing", "CNuma"],
-      path: "Sources/COpportune",
+      path: "CSupport/COpportune",
       cSettings: [.define("_GNU_SOURCE")]),
     // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which
     // C programs link without Swift.
     .target(
-      name: "COpportuneRuntime", path: "Sources/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
+      name: "COpportuneRuntime", path: "CSupport/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
     // The explorer of interleavings, and the core compiled once more, from its own sources, with each
     // synchronisation a step of the explorer. The compiler reports plain accesses too, for races, and the
     // edges that ran. Both are optimised in debug builds as well, where they would explore a fifth as much.
     // Only the command and tests depend on them: flags that SwiftPM calls unsafe would keep users from the
     // package.
     .target(
-      name: "COpportuneExplorer", path: "Tools/COpportuneExplorer",
+      name: "COpportuneExplorer", path: "CSupport/Tools/COpportuneExplorer",
       cSettings: [.define("_GNU_SOURCE"), .unsafeFlags(["-O2"])]),
     .target(
       name: "COpportuneChecked",
       dependencies: ["COpportuneExplorer"],
-      path: "Tools/COpportuneChecked",
+      path: "CSupport/Tools/COpportuneChecked",
       cSettings: [
-        .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../Sources/COpportune/include"),
+        .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../COpportune/include"),
         .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
       ]),
     .target(
@@ -124,7 +124,7 @@ let package = Package(
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
-      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "Tools/COpportuneBench",
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/Tools/COpportuneBench",
       cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
@@ -161,7 +161,7 @@ let package = Package(
       ],
       path: "Tools/OpportuneProperties"),
     // The arguments of the command, which Swift reads from /proc.
-    .target(name: "COpportuneArguments", path: "Tools/COpportuneArguments"),
+    .target(name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments"),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
@@ -291,7 +291,7 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
       ]
   }
   package.targets += [
-    .systemLibrary(name: "CLibFuzzer", path: "Tools/CLibFuzzer"),
+    .systemLibrary(name: "CLibFuzzer", path: "CSupport/Tools/CLibFuzzer"),
     .executableTarget(
       name: "LibFuzzer", dependencies: ["CLibFuzzer", "OpportuneFuzz", "OpportuneProperties"],
       path: "Tests/LibFuzzer",

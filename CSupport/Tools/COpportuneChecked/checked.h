@@ -27,8 +27,8 @@
 #include <string.h>
 
 /* before opp_sync.h, which has the explorer's memory stand in for it */
-#include "../../Sources/COpportune/mapping.h"
-#include "../../Sources/COpportune/opp_sync.h"
+#include "../../COpportune/mapping.h"
+#include "../../COpportune/opp_sync.h"
 #include "opp_checked.h"
 
 #define CHECKED_CORE_BEGIN                                                                               \

@@ -3,9 +3,9 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/inbox.c"
-#include "../../Sources/COpportune/worker_pool.c"
-#include "../../Sources/COpportune/worker_park.c"
+#include "../../COpportune/inbox.c"
+#include "../../COpportune/worker_pool.c"
+#include "../../COpportune/worker_park.c"
 CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */

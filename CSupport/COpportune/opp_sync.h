@@ -1,7 +1,7 @@
 /*
  * The synchronisation primitives of the C core: atomics, futex(2), timers, notifiers, the monotonic clock.
  * They are all in this header so that a model checker can replace them. With OPP_CHECKED it includes
- * opp_sync_checked.h (Tools/COpportuneExplorer), which defines the same names.
+ * opp_sync_checked.h (CSupport/Tools/COpportuneExplorer), which defines the same names.
  *
  * By other means than these, which the checker does not see (scripts/lint compares this list with the code):
  *   ring_threads.c    mutex and condition variable of its work queue; ppoll(2)

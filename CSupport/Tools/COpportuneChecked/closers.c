@@ -17,8 +17,8 @@
 #define ring_call checked_ring_call
 #define opp_thread_start checked_thread_start
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/ring.c"
-#include "../../Sources/COpportune/ring_closers.c"
+#include "../../COpportune/ring.c"
+#include "../../COpportune/ring_closers.c"
 CHECKED_CORE_END
 
 enum { CLOSERS_ASK, CLOSERS_WAIT, CLOSERS_END, CLOSERS_SERVE };

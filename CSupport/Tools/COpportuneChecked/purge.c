@@ -9,7 +9,7 @@
  * threads.
  */
 #include "checked.h"
-#include "../../Sources/COpportune/pages.h"
+#include "../../COpportune/pages.h"
 
 typedef struct opp_purge opp_purge;
 typedef struct opp_purge_set opp_purge_set;
@@ -76,7 +76,7 @@ static _Bool checked_pages_keep(uint64_t *word) {
 #define opp_pages_keep checked_pages_keep
 
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/purge.c"
+#include "../../COpportune/purge.c"
 CHECKED_CORE_END
 
 enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE, PURGE_OWN,

@@ -21,8 +21,8 @@
 #include <time.h>
 
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/ring.c"
-#include "../../Sources/COpportune/ring_threads.c"
+#include "../../COpportune/ring.c"
+#include "../../COpportune/ring_threads.c"
 CHECKED_CORE_END
 
 enum { RING_SLOTS = 64, RING_MESSAGES = 0, RING_COMPLETIONS = 1 };

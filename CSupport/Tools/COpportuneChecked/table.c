@@ -5,7 +5,7 @@
 #include "checked.h"
 
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/table.c"
+#include "../../COpportune/table.c"
 CHECKED_CORE_END
 
 enum { KEYS = 6, TABLE_PUT = 0, TABLE_GET, TABLE_REMOVE };

@@ -3,15 +3,15 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
-#include "../../Sources/COpportune/app.c"
-#include "../../Sources/COpportune/app_suspend.c"
-#include "../../Sources/COpportune/queue.c"
-#include "../../Sources/COpportune/queue_strand.c"
-#include "../../Sources/COpportune/core.c"
-#include "../../Sources/COpportune/fifo.c"
-#include "../../Sources/COpportune/segments.c"
-#include "../../Sources/COpportune/push.c"
-#include "../../Sources/COpportune/producer.c"
+#include "../../COpportune/app.c"
+#include "../../COpportune/app_suspend.c"
+#include "../../COpportune/queue.c"
+#include "../../COpportune/queue_strand.c"
+#include "../../COpportune/core.c"
+#include "../../COpportune/fifo.c"
+#include "../../COpportune/segments.c"
+#include "../../COpportune/push.c"
+#include "../../COpportune/producer.c"
 
 /* The judges learn what takes give back. */
 static int checked_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
@@ -22,9 +22,9 @@ static int checked_give_back(opp_producer *producer, opp_app *app, uint8_t rank,
 }
 
 #define opp_app_give_back checked_give_back
-#include "../../Sources/COpportune/take.c"
+#include "../../COpportune/take.c"
 #undef opp_app_give_back
-#include "../../Sources/COpportune/consumer.c"
+#include "../../COpportune/consumer.c"
 
 /* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they
  * park and wake. */
@@ -35,8 +35,8 @@ static void checked_prepare_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
-#include "../../Sources/COpportune/worker_pool.c"
-#include "../../Sources/COpportune/worker_park.c"
+#include "../../COpportune/worker_pool.c"
+#include "../../COpportune/worker_park.c"
 #define opp_ready_levels checked_ready_levels
 #define opp_take checked_take
 #define opp_pool_prepare_park checked_prepare_park
@@ -46,7 +46,7 @@ static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_consumer_join(consumer, group) ((consumer) != NULL ? opp_consumer_join(consumer, group) : (void)0)
 #define opp_consumer_end_turn(consumer) ((consumer) != NULL ? opp_consumer_end_turn(consumer) : (void)0)
 #define opp_consumer_should_leave(consumer) ((consumer) != NULL && opp_consumer_should_leave(consumer))
-#include "../../Sources/COpportune/worker.c"
+#include "../../COpportune/worker.c"
 #undef opp_has_ready
 #undef opp_ready_levels
 #undef opp_take
