@@ -47,8 +47,10 @@ final class LockCore: @unchecked Sendable {
     arrivals.push(waiter)
     // seqCst, both: see the type.
     if tryHold() { handOn() }
-    var seen: [ObjectIdentifier] = []
-    for donor in waiter.donors { donate(donor, &seen) }
+    for donor in waiter.donors {
+      var seen: [ObjectIdentifier] = []  // a walk of its own: another donor stands elsewhere
+      donate(donor, &seen)
+    }
     await withTaskCancellationHandler {
       await withCheckedContinuation { waiter.begin($0) }
     } onCancel: {
