@@ -5,8 +5,12 @@ extension Monitor {
   /// Starts workers, one of each pool in turn and the foreground first, so that each pool gets some where
   /// threads are few.
   func startWorkers(_ engine: Engine) {
-    for number in 0...engine.width {
-      for pool in engine.pools where pool.liveWorkers == number { _ = spawn(pool, engine) }
+    for number in 0...2 * engine.width {
+      for pool in engine.pools where pool.liveWorkers == number {
+        // One more than run tokens: the spare worker.
+        guard number <= engine.configuration.runTokens(of: pool.pool, width: engine.width) else { continue }
+        _ = spawn(pool, engine)
+      }
     }
   }
 

@@ -7,7 +7,9 @@
 public struct SchedulerConfiguration: Sendable, Hashable {
   /// The number of workers that run at once in each pool.
   public enum Workers: Sendable, Hashable {
-    /// One for each CPU that the process may use, limited by its CPU quota. Changes of both are followed.
+    /// One for each CPU that the process may use, limited by its CPU quota; two in the foreground pool, so
+    /// that a short job need not wait for a long one: the kernel gives it the CPU after a slice of 100 µs.
+    /// Changes of both are followed.
     case automatic
     /// A fixed number, 1 to 256, whatever the machine has.
     case fixed(Int)
@@ -43,7 +45,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// a background thread one sixth of a CPU that both use. (R-CPU-05)
   public var overlapClass = OverlapClass.nice19
 
-  /// How many workers each pool has; one per usable CPU by default.
+  /// How many workers of each pool run at once; one per usable CPU by default, and two of the foreground's.
   public var workers = Workers.automatic
 
   /// The pools that run. Foreground and background are required; real-time is off by default. Without it the
@@ -108,6 +110,14 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   package func pool(of level: Level) -> WorkerPool {
     let pool = bands.pool(of: level)
     return pool == .realTime && !pools.contains(.realTime) ? .foreground : pool
+  }
+
+  /// The run tokens of a pool on `width` CPUs, where there are threads enough.
+  func runTokens(of pool: WorkerPool, width: Int) -> Int {
+    switch workers {
+    case .automatic: pool == .foreground ? 2 * width : width
+    case .fixed: width
+    }
   }
 
   private func validateName() throws(ConfigurationError) {

@@ -57,7 +57,8 @@ final class PoolState: @unchecked Sendable {
 
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     let workers = attainable.load(ordering: .relaxed)
-    opp_pool_set_tokens(raw, UInt32(min(cap, ThreadShares.tokens(workers: workers, width: width))))
+    let wanted = configuration.runTokens(of: pool, width: width)
+    opp_pool_set_tokens(raw, UInt32(min(cap, ThreadShares.tokens(workers: workers, width: wanted))))
     let configured = width * configuration.demotedLimitPerCore
     opp_pool_set_demoted_limit(
       raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
