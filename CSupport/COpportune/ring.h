@@ -49,6 +49,9 @@ void ring_wake(opp_ring *ring);
 /* Performs `op` by blocking system calls. In ring_call.c. */
 int32_t ring_call(const opp_ring_op *op);
 
+/* The I/O priority of the calling thread: OPP_RING_PRIORITY_*. In ring_call.c. */
+void ring_set_thread_priority(uint8_t priority);
+
 /* The state of a request that waits in poll(2), between attempts. */
 typedef struct ring_attempt {
     short events;     /* what poll(2) is asked for */

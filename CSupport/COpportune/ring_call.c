@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+#define IOPRIO_WHO_PROCESS 1
 
 static void *pointer(uint64_t address) {
     return (void *)(uintptr_t)address;
@@ -86,6 +90,30 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     default: return -EOPNOTSUPP;
     }
     return ring_call(&now);
+}
+
+int32_t opp_ring_read(const opp_ring_op *op) {
+    OPP_ASSERT(op->code == OPP_RING_READ);
+    return ring_call(op);
+}
+
+void ring_set_thread_priority(uint8_t priority) {
+    int value = priority == OPP_RING_PRIORITY_NONE ? 0 :
+        priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
+    /* best effort: without it the order is the same */
+    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
+}
+
+void opp_ring_raise_thread(void) {
+    static _Thread_local bool is_raised;
+    if (is_raised) return;
+    is_raised = true;
+    ring_set_thread_priority(OPP_RING_PRIORITY_REAL_TIME);
+}
+
+bool opp_file_is_direct(int fd) {
+    int mode = fcntl(fd, F_GETFL);
+    return mode >= 0 && (mode & O_DIRECT) != 0;
 }
 
 int32_t opp_open_direct(void) {

@@ -26,7 +26,6 @@
 #define SLOTS_MIN 4096u
 #define SLOTS_KEPT 256u /* reserved from requests in poll(2), for the requests that cancel those */
 #define CALL_AGAIN_NS 10000000u
-#define IOPRIO_WHO_PROCESS 1
 
 typedef enum slot_state { FREE, WAITING, QUEUED, RUNNING, DONE } slot_state;
 
@@ -59,13 +58,6 @@ typedef struct threads {
 
 /* --- The threads ---------------------------------------------------------------------------- */
 
-static void set_priority(uint8_t priority) {
-    int value = priority == OPP_RING_PRIORITY_NONE ? 0 :
-        priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
-    /* best effort: without it the order is the same */
-    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
-}
-
 static void push_done(threads *state, uint32_t index) {
     OPP_ASSERT(index < state->slot_count);
     uint32_t top = opp_load(&state->done, relaxed);
@@ -91,7 +83,7 @@ static void run(void *context) {
         state->first = slot->next;
         slot->state = RUNNING;
         pthread_mutex_unlock(&state->lock);
-        if (slot->op.priority != priority) set_priority(priority = slot->op.priority);
+        if (slot->op.priority != priority) ring_set_thread_priority(priority = slot->op.priority);
         slot->result = ring_call(&slot->op);
         push_done(state, index);
         pthread_mutex_lock(&state->lock);

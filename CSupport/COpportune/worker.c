@@ -14,9 +14,10 @@
  *      among the demoted, in SPARE (and CALLED, where it was called for that) the call of the spare worker.
  *      If a step of the word gives something up, the thread that made the step returns it, and no other. What
  *      a step adds was acquired before.
- *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN and CALLED, and to IDLE. The monitor steps only
- *      between RUNNING or SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step, each does so
- *      by compare-and-swap.
+ *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN and CALLED, and to IDLE; and from RUNNING to
+ *      DEMOTED, or to HANDED_OFF and back, where its job waits. The monitor steps only between RUNNING or
+ *      SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step, each does so by
+ *      compare-and-swap.
  *  W3  The number above the slot grows with each step from holding nothing to RUNNING, SPARE or DEMOTED. So
  *      if a thread reads the same word twice, with a slot below RUNNING, no job began in between.
  *
@@ -302,6 +303,40 @@ opp_wake opp_worker_goes_on(opp_worker *worker) {
     if (!worker->has_left) return OPP_WAKE_NOTHING;
     worker->has_left = false;
     return opp_pool_wake_if_ready(worker->pool);
+}
+
+/* --- A wait inside a job ------------------------------------------------------------------------- */
+
+bool opp_worker_begin_wait(opp_worker *worker, opp_wake *wake) {
+    opp_pool *pool = worker->pool;
+    uint32_t word = worker->turns | OPP_SLOT_RUNNING;
+    *wake = OPP_WAKE_NOTHING;
+    if (worker->held != OPP_SLOT_RUNNING) return false;
+    /* relaxed: by W1 this thread returns the token, with an order of its own. The exchange fails where the
+     * monitor has handed the token off; then there is nothing to return, and nothing to regain. */
+    if (!opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_HANDED_OFF, relaxed)) return false;
+    opp_pool_leave(pool);
+    opp_consumer_join(worker->consumer, 0);
+    /* What the slice has left for this worker is among what the look finds. */
+    worker->has_left = false;
+    *wake = opp_pool_wake_if_ready(pool);
+    return true;
+}
+
+opp_wake opp_worker_end_wait(opp_worker *worker) {
+    opp_pool *pool = worker->pool;
+    uint32_t word = worker->turns | OPP_SLOT_HANDED_OFF;
+    OPP_ASSERT(worker->held == OPP_SLOT_RUNNING);
+    if (!opp_pool_enter(pool)) return OPP_WAKE_NOTHING; /* the job goes on beside the tokens */
+    /* [slot] release: pairs with worker_take_place(), as in worker_to(). */
+    if (opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_RUNNING, release)) {
+        opp_consumer_join(worker->consumer, pool->group);
+        return OPP_WAKE_NOTHING;
+    }
+    /* The monitor has counted the job among the demoted. Others may have found no token meanwhile. */
+    OPP_ASSERT(slot_of(word) == OPP_SLOT_SUNK);
+    opp_pool_leave(pool);
+    return opp_pool_wake_if_ready(pool);
 }
 
 /* --- Steps of the monitor ------------------------------------------------------------------------- */

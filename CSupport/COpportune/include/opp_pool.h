@@ -251,6 +251,15 @@ bool opp_worker_job_ended(opp_worker *_Nonnull worker);
  * it. */
 OPP_MUST_USE opp_wake opp_worker_goes_on(opp_worker *_Nonnull worker);
 
+/*
+ * The job is about to wait in the kernel for a short time, as for a block of a file: returns the worker's
+ * token, so that another works meanwhile, whom `wake` names as opp_pool_wake() does. False if the worker has
+ * no token: then nothing was done. After the wait opp_worker_end_wait() takes a token again if one is free;
+ * else the job goes on beside the tokens.
+ */
+OPP_MUST_USE bool opp_worker_begin_wait(opp_worker *_Nonnull worker, opp_wake *_Nonnull wake);
+OPP_MUST_USE opp_wake opp_worker_end_wait(opp_worker *_Nonnull worker);
+
 typedef enum OPP_CLOSED_ENUM opp_parked {
     OPP_PARKED_WORKS = 0, /* call opp_worker_next() */
     OPP_PARKED_SPARE = 1, /* the same; or opp_worker_end(), if the thread is one too many, and end it */

@@ -15,7 +15,8 @@
  */
 enum { POOL_SUBMIT, POOL_WORK, POOL_SPARE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
     POOL_COUNT,
-       POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN };
+       POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN,
+       POOL_WAIT };
 
 #define POOL_KINDS                                                                                        \
     {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "spare", .weight = 1},     \
@@ -34,6 +35,7 @@ static const oppx_kind pool_kinds[] = {POOL_KINDS};
 static const oppx_kind parking_kinds[] = {
     POOL_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
+    {.name = "wait", .weight = 2},  /* work, whose job waits in the kernel, and so gives up its token */
 };
 
 /* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and
@@ -306,8 +308,23 @@ static void park_handed(const char *what, opp_handed handed) {
     if (handed != OPP_HANDED_NOT) park_let_another_work();
 }
 
+/* As Worker.waiting() does. */
+static void park_wait(uint32_t thread, opp_worker *worker) {
+    opp_wake wake;
+    park_waking_begins();
+    park.waking[thread] = true;
+    bool waits = opp_worker_begin_wait(worker, &wake);
+    park.waking[thread] = false;
+    oppx_note("   -> %s", waits ? "waits" : "has no token");
+    if (!waits) return;
+    park_waking_begins();
+    park.waking[thread] = true;
+    (void)opp_worker_end_wait(worker);
+    park.waking[thread] = false;
+}
+
 /* A job from its beginning to its end: as Worker.swift does. */
-static void park_job(uint32_t thread, const opp_taken *taken, bool leaves) {
+static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool waits) {
     opp_worker *worker = opp_pool_worker(park.pool, thread);
     bool is_hog = 1ull << taken->level & park.pool->demoted_levels;
     if (is_hog) {
@@ -317,18 +334,19 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves) {
         park.waking[thread] = false;
     }
     if (leaves) park_leave_behind(thread);
+    if (waits) park_wait(thread, worker);
     park.done++;
     oppx_remember(park.done);
     (void)opp_worker_job_ended(worker);
 }
 
 /* Until one job is done: as a worker does, which parks if there is none. */
-static void park_work(uint32_t thread, bool leaves) {
+static void park_work(uint32_t thread, bool leaves, bool waits) {
     opp_worker *worker = park_worker(thread);
     while (!park.ended[thread]) {
         opp_taken taken = {0};
         switch (opp_worker_next(worker, 0, false, &taken)) {
-        case OPP_NEXT_JOB: park_job(thread, &taken, leaves); return;
+        case OPP_NEXT_JOB: park_job(thread, &taken, leaves, waits); return;
         case OPP_NEXT_PARK:
             if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
             park.ended[thread] = opp_worker_park(worker) == OPP_PARKED_ENDS;
@@ -362,8 +380,9 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     switch (operation->kind) {
     case POOL_SUBMIT: park_submit(thread, false); break;
     case POOL_HOG: park_submit(thread, true); break;
-    case POOL_WORK: park_work(thread, false); break;
-    case POOL_CHAIN: park_work(thread, true); break;
+    case POOL_WORK: park_work(thread, false, false); break;
+    case POOL_CHAIN: park_work(thread, true, false); break;
+    case POOL_WAIT: park_work(thread, false, true); break;
     case POOL_SPARE:
         park_waking_begins();
         park.waking[thread] = true;

@@ -108,7 +108,8 @@ public final class AppIO: @unchecked Sendable {
     IOCall(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
   }
 
-  /// Performs a call: inline if that needs no waiting, otherwise through the reactor.
+  /// Performs a call: inline if that needs no waiting, on the caller's worker if it waits for a short read of
+  /// the device, otherwise through the reactor.
   ///
   /// - Parameter limit: the time limit from now on; `nil` is none.
   @discardableResult
@@ -122,6 +123,12 @@ public final class AppIO: @unchecked Sendable {
       switch try tryInline(call) {
       case .whole(let moved): return moved
       case .part(let moved): done = moved
+      }
+      if limit == nil {
+        switch try tryOnWorker(call, done: done) {
+        case .whole(let moved): return moved
+        case .part(let moved): done = moved
+        }
       }
     }
     var call = call

@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+import OpportuneScheduler
 import SystemPackage
 
 /// The inline fast path: a foreground call that needs no waiting is done on its caller's thread. A queue
@@ -16,6 +17,8 @@ extension AppIO {
   /// Tries a read, a receive or a send inline. If the call ends here, its buffers are given back.
   func tryInline(_ call: IOCall) throws(IOError) -> InlineResult {
     guard reactor.triesInline, call.canBeInline else { return .part(0) }
+    // A direct read never ends without waiting: it would be asked for in vain.
+    if call.mayWaitOnWorker, kind(of: call) == .direct { return .part(0) }
     var op = call.op
     op.length = UInt32(min(call.total, 1 << 30))
     let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore) {
@@ -35,6 +38,50 @@ extension AppIO {
     // Do not repeat the call: a socket reports some errors only once.
     guard moved >= 0 else { throw call.error(.system(Errno(rawValue: -moved))) }
     return .whole(Int(moved))
+  }
+
+  private func kind(of call: IOCall) -> DescriptorKinds.Kind {
+    reactor.descriptorKinds.kind(of: call.op.fd, since: call.closesBefore)
+  }
+
+  /// Reads on the calling worker, and waits for the device there: nothing is handed over, and nobody woken.
+  /// For a short read of an active app, whose worker has a run token; another has it meanwhile. If the call
+  /// ends here, its buffers are given back.
+  ///
+  /// A close of the descriptor and the end of the app wait for it, as for a request that the kernel has. A
+  /// cancellation does not end it sooner, as it ends no request that is at the device.
+  func tryOnWorker(_ call: IOCall, done: Int) throws(IOError) -> InlineResult {
+    guard call.mayWaitOnWorker, call.total - done <= ReadsOnWorkers.largest, reactor.waitsOnWorkers,
+      kind(of: call) != .other, reactor.readsOnWorkers.begin()
+    else { return .part(done) }
+    defer { reactor.readsOnWorkers.end() }
+    var done = done
+    repeat {
+      let op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)
+      let result = doInline(on: call.device, op.fd, since: call.closesBefore) { [entry, reactor] in
+        let moved: Int32? = WorkerWait.perform {
+          reactor.readsOnWorkers.raisePriority()
+          let moved = withUnsafePointer(to: op) { opp_ring_read($0) }
+          if moved >= 0 {
+            let isWhole = moved == 0 || !call.wantsAll || done + Int(moved) == call.total
+            entry.inline.count(Int(moved), writes: false, isWhole: isWhole)
+          } else if !Self.isNoAnswer(moved) {
+            entry.inline.countFailure()
+          }
+          return moved
+        }
+        return moved ?? -EAGAIN
+      }
+      guard let moved = result, !Self.isNoAnswer(moved) else { return .part(done) }
+      guard moved >= 0 else {
+        call.giveBackBuffers()
+        throw call.error(.system(Errno(rawValue: -moved)))
+      }
+      done += Int(moved)
+      if moved == 0 || !call.wantsAll { break }
+    } while done < call.total
+    call.giveBackBuffers()
+    return .whole(done)
   }
 
   /// Whether the reactor must try the call again from the start.

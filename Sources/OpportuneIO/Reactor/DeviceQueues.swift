@@ -15,9 +15,11 @@ final class DeviceQueues {
   private var onDescriptors = RequestsByDescriptor()
   private let storage: DevicePolicy
   private let network: DevicePolicy
+  /// Foreground reads of the storage that wait on their callers' threads.
+  private let readsOnWorkers: ReadsOnWorkers
 
-  init(storage: DevicePolicy, network: DevicePolicy, now: UInt64) {
-    (self.storage, self.network) = (storage, network)
+  init(storage: DevicePolicy, network: DevicePolicy, readsOnWorkers: ReadsOnWorkers, now: UInt64) {
+    (self.storage, self.network, self.readsOnWorkers) = (storage, network, readsOnWorkers)
     schedulers = [IOScheduler(storage, now: now), IOScheduler(network, now: now)]
   }
 
@@ -78,6 +80,7 @@ final class DeviceQueues {
 
   /// Grants a request to the device now, if one may go.
   func next(_ device: Device, now: UInt64) -> Grant? {
+    if device == .storage { schedulers[device.rawValue].foregroundElsewhere = readsOnWorkers.count }
     guard let grant = schedulers[device.rawValue].next(now: now) else { return nil }
     onDescriptors.remove(grant.item)
     return grant
@@ -126,7 +129,8 @@ final class DeviceQueues {
     let scheduler = schedulers[device.rawValue]
     return IOStatistics.Device(
       foregroundQueued: scheduler.queued[0], backgroundQueued: scheduler.queued[1],
-      foregroundInFlight: scheduler.inFlight[0], backgroundInFlight: scheduler.inFlight[1],
+      foregroundInFlight: scheduler.inFlight[0] + (device == .storage ? readsOnWorkers.count : 0),
+      backgroundInFlight: scheduler.inFlight[1],
       cap: scheduler.cap,
       byteTokens: scheduler.bytes?.available, operationTokens: scheduler.operations?.available)
   }

@@ -2,6 +2,7 @@ internal import COpportune
 import Glibc
 import Logging
 internal import OpportuneBase
+import OpportuneScheduler
 import Synchronization
 
 /// The reactor: one thread of the foreground's kernel class that owns the ring and the state of all requests.
@@ -23,6 +24,8 @@ final class Reactor: @unchecked Sendable {
   let capabilities: opp_ring_capabilities
   let registered: RegisteredBuffers?
   let gates = DescriptorGates()
+  let descriptorKinds = DescriptorKinds()
+  let readsOnWorkers: ReadsOnWorkers
   private let logger: Logger
   private let ring: OpaquePointer
   private let mailbox: Mailbox
@@ -61,7 +64,9 @@ final class Reactor: @unchecked Sendable {
     // If the depth exceeded the number of threads, foreground requests would wait behind background ones in
     // the threads' queue.
     if capabilities.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
-    queues = DeviceQueues(storage: storage, network: configuration.network, now: clock.now)
+    readsOnWorkers = ReadsOnWorkers(storage, configuration.kernelPriorities)
+    queues = DeviceQueues(
+      storage: storage, network: configuration.network, readsOnWorkers: readsOnWorkers, now: clock.now)
     closer = DescriptorCloser(submissions, gates, apps)
     sockets = SocketModerator(configuration, logger)
     replies = Replies(configuration, queues, closer, sockets)
@@ -125,6 +130,9 @@ final class Reactor: @unchecked Sendable {
 
   /// Whether reads, receives and sends are tried on their callers' threads.
   var triesInline: Bool { configuration.triesInline && faults == nil }
+
+  /// Whether reads of the foreground may wait for the device on their callers' threads.
+  var waitsOnWorkers: Bool { triesInline && readsOnWorkers.most > 0 }
 
   /// Whether the thread has ended.
   var hasEnded: Bool { mailbox.hasEnded }
@@ -301,6 +309,10 @@ extension Reactor {
     // The program's own nice value is that of its first thread, whose id is the process id.
     var first = opp_sched_params()
     if opp_thread_get_sched(getpid(), &first) == 0 { ordinary.nice = first.nice }
+    // The foreground's answers pass through this thread. With the kernel's default slice, of a few
+    // milliseconds, it would be served after foreground workers, whose slice is this one. A kernel before
+    // 6.12 ignores it.
+    ordinary.slice_ns = KernelPriority.foregroundSliceNanoseconds
     let error = opp_thread_set_sched(0, &ordinary)
     guard error != 0 else { return }
     logger.warning(

@@ -58,6 +58,9 @@ package struct IOScheduler<Item> {
   /// Background bytes that have arrived and were not paid for in advance.
   private(set) var debt: UInt64 = 0
   package private(set) var inFlight = [0, 0]
+  /// Foreground requests that are at the device without having been granted here: reads that wait on their
+  /// callers' threads.
+  package var foregroundElsewhere = 0
   package private(set) var queued = [0, 0]
   /// Whether the cap has held background back since the last foreground request ended.
   private var capWasReached = false
@@ -268,7 +271,7 @@ package struct IOScheduler<Item> {
 
   /// The part of the cap that background may use now.
   private var capNow: Int {
-    guard policy.yieldsToForeground, inFlight[0] > 0, case .fixed(let count) = policy.cap else { return cap }
+    guard policy.yieldsToForeground, foregroundInFlight > 0, case .fixed(let count) = policy.cap else { return cap }
     return min(max(1, count / 4), cap)
   }
 
@@ -288,7 +291,7 @@ package struct IOScheduler<Item> {
     guard let app = ready[ioClass.index].first, let entry = self[app]?.queues[ioClass.index].first else {
       return false
     }
-    return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
+    return !entry.cost.occupies || foregroundInFlight + inFlight[1] < policy.depth
   }
 
   /// The last slot of the depth is reserved for foreground requests that arrive later. If a foreground
@@ -296,8 +299,10 @@ package struct IOScheduler<Item> {
   /// foreground request, and background would starve for as long as foreground fills the device.
   private func isWithinCap(_ cost: Cost) -> Bool {
     let room = foregroundWaits ? policy.depth : max(1, policy.depth - 1)
-    return !cost.occupies || (inFlight[1] < capNow && inFlight[0] + inFlight[1] < room)
+    return !cost.occupies || (inFlight[1] < capNow && foregroundInFlight + inFlight[1] < room)
   }
+
+  private var foregroundInFlight: Int { inFlight[0] + foregroundElsewhere }
 
   private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }
 

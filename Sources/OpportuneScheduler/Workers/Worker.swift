@@ -73,6 +73,25 @@ final class Worker: @unchecked Sendable {
   /// (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
+  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another worker
+  /// works in the place of this one, so that what is queued does not wait. Returns nil without calling it if
+  /// the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job, waits
+  /// elsewhere.
+  ///
+  /// The wait is off the CPU like any other, and counts as blocking by the same rule. (R-CPU-08)
+  static func waiting<Value>(_ body: () -> Value) -> Value? {
+    guard let pointer = opp_thread_worker() else { return nil }
+    return Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
+      guard worker.pool.pool == .foreground else { return nil }
+      var wake = opp_wake.OPP_WAKE_NOTHING
+      guard opp_worker_begin_wait(worker.raw, &wake) else { return nil }
+      worker.engine.follow(wake, in: worker.pool)
+      let value = body()
+      worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool)
+      return value
+    }
+  }
+
   /// Notes that the running slice's task goes to sleep, if the slice ends with it. The slice of an actor or a
   /// strand may continue with other jobs. So may the slice of a task that has started another task inline.
   func willSleep(_ timer: SleepTimer) {
