@@ -113,8 +113,11 @@ import Testing
     let tally = try #require(full.first?.tally)
     #expect(tally.count.refused == 0 && tally.count.failures == 0)
     #expect(tally.count.documents > 0 && tally.count.checkedBytes > 0, "\(tally.count)")
+    #expect(
+      tally.count.backgroundCPU > 0 && tally.count.backgroundRead > 0 && tally.count.backgroundWritten > 0)
     let idle = try #require(report.rows.first?.tally)
     #expect(idle.count.documents == 0 && idle.count.checkedBytes == 0)
+    #expect((idle.count.backgroundCPU, idle.count.backgroundRead, idle.count.backgroundWritten) == (0, 0, 0))
     // Nothing stays.
     #expect(Set(try FileManager.default.contentsOfDirectory(atPath: folder.path)).isSubset(of: ["tree"]))
   }

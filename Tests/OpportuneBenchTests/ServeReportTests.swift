@@ -19,6 +19,9 @@ import Testing
         ServeSample(
           kind: .heavy, question: 0, intended: 1000, sent: 1000, answered: 500_001_000, loweredAfter: 10_000))
       var count = EngineCount()
+      (count.backgroundCPU, count.backgroundRead, count.backgroundWritten) = (
+        250_000_000, 8_000_000, 4_000_000
+      )
       (count.time, count.documents, count.mergedBytes, count.merges) = (1_000_000_000, 500, 3_000_000, 2)
       var (begin, end) = (UsageReading(), UsageReading())
       (begin.time, end.time) = (0, 100_000_000)
@@ -47,6 +50,8 @@ import Testing
     #expect(Set(latency.keys) == ["p50", "p90", "p99", "p999", "max"])
     #expect(latency["p50"] == 1000)
     #expect(short["documents_per_s"] as? Double == 500 && short["merged_mb"] as? Double == 3)
+    #expect(short["background_cpu_s"] as? Double == 0.25)
+    #expect(short["background_read_mb"] as? Double == 8 && short["background_written_mb"] as? Double == 4)
     #expect(short["resident_mb"] as? Double == 64 && short["refused"] as? Int == 0)
     #expect(
       results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
@@ -56,10 +61,13 @@ import Testing
     let report = report()
     let table = ServeTable.render(report)
     #expect(table.contains("full, short requests: intended keystroke to answer, us"))
+    #expect(
+      table.contains("background CPU s  background MB") && table.contains("            0.25             12"))
     #expect(table.contains("a real-time class was not allowed"))
     let page = ServePage.render(report)
     #expect(page.contains("a &lt;note&gt;") && !page.contains("<note>"))
     #expect(page.contains("<polyline") && page.contains("class=\"bar c1\""))
+    #expect(page.contains("background CPU s") && page.contains("0.25"))
     #expect(page.hasSuffix("</html>\n"))
   }
 

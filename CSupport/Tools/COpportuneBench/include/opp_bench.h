@@ -40,6 +40,13 @@ int opp_bench_poll(struct pollfd *_Nonnull all, uint32_t count, uint64_t until_n
 /* Puts the calling thread into the block layer's idle class. Returns 0 or -errno. */
 int opp_bench_idle_io(void);
 
+/*
+ * CPU time of a piece of work that goes from thread to thread: each stretch of it on one thread is begun and
+ * ended there. Ending returns the nanoseconds since the begin; 0 where the thread has none.
+ */
+void opp_bench_stretch_begin(void);
+uint64_t opp_bench_stretch_end(void);
+
 OPP_END_DECLS
 
 #endif

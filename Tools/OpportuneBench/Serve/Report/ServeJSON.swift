@@ -31,6 +31,9 @@ package enum ServeJSON {
     let unanswered: Int
     let sentLateUs: Percentiles
     let refused: UInt64
+    let backgroundCpuS: Double
+    let backgroundReadMb: Double
+    let backgroundWrittenMb: Double
     let documentsPerS: Double
     let indexedMbPerS: Double
     let merges: UInt64
@@ -53,6 +56,9 @@ package enum ServeJSON {
       unanswered = row.account.unfinished
       sentLateUs = rounded(row.account.lateness.percentiles)
       refused = tally.count.refused
+      backgroundCpuS = rounded(tally.backgroundCPUSeconds)
+      backgroundReadMb = rounded(tally.backgroundReadMegabytes)
+      backgroundWrittenMb = rounded(tally.backgroundWrittenMegabytes)
       documentsPerS = rounded(tally.documentsPerSecond)
       indexedMbPerS = rounded(tally.indexedMegabytesPerSecond)
       merges = tally.count.merges

@@ -38,6 +38,11 @@ extension ServeTally {
   var indexedMegabytesPerSecond: Double { seconds > 0 ? Double(count.indexedBytes) / 1e6 / seconds : 0 }
   var mergedMegabytes: Double { Double(count.mergedBytes) / 1e6 }
   var checkedMegabytes: Double { Double(count.checkedBytes) / 1e6 }
+  /// Of the engine's background code, in all of the windows.
+  var backgroundCPUSeconds: Double { Double(count.backgroundCPU) / 1e9 }
+  var backgroundReadMegabytes: Double { Double(count.backgroundRead) / 1e6 }
+  var backgroundWrittenMegabytes: Double { Double(count.backgroundWritten) / 1e6 }
+  var backgroundMegabytes: Double { backgroundReadMegabytes + backgroundWrittenMegabytes }
   var residentMegabytes: Double { Double(resident) / 1e6 }
   /// Share of looks into the block cache that found the block.
   var hitShare: Double {

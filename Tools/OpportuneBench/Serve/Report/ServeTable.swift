@@ -34,14 +34,16 @@ package enum ServeTable {
   }
 
   static let serverHeads = [
-    "contender", "documents/s", "MB/s", "merges", "merged MB", "checked MB", "cache hits", "lowered after ms",
+    "contender", "background CPU s", "background MB", "documents/s", "MB/s", "merges", "merged MB",
+    "checked MB", "cache hits", "lowered after ms",
     "MB resident", "refused", "unanswered", "sent late p99, us", "max",
   ]
 
   static func serverCells(_ tally: ServeTally) -> [String] {
     let late = tally.lateness
     return [
-      tally.contender, fixed(tally.documentsPerSecond, 0), fixed(tally.indexedMegabytesPerSecond, 1),
+      tally.contender, fixed(tally.backgroundCPUSeconds, 2), fixed(tally.backgroundMegabytes, 0),
+      fixed(tally.documentsPerSecond, 0), fixed(tally.indexedMegabytesPerSecond, 1),
       String(tally.count.merges), fixed(tally.mergedMegabytes, 0), fixed(tally.checkedMegabytes, 0),
       "\(fixed(tally.hitShare * 100, 0)) %",
       tally.lowered.isEmpty ? "–" : fixed(median(tally.lowered) / 1000, 1), fixed(tally.residentMegabytes, 0),
