@@ -57,6 +57,23 @@ import Testing
       results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
   }
 
+  /// One heavy request: a median of it would say as much as of hundreds.
+  @Test func fewRequestsHaveNoPercentiles() throws {
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report()).utf8))
+    let results = try #require((json as? [String: Any])?["results"] as? [[String: Any]])
+    let heavy = try #require(results[2]["latency_us"] as? [String: Any])
+    #expect(["p50", "p90", "p99", "p999"].allSatisfy { heavy[$0] is NSNull })
+    #expect(heavy["max"] as? Double ?? 0 >= 500_000)
+    let lines = ServeTable.render(report()).split(separator: "\n")
+    #expect(
+      lines.count { $0.hasPrefix("opportune ") && $0.split(separator: " ").count { $0 == "–" } == 4 } == 1)
+    for (count, isKnown) in [(49, false), (50, true)] {
+      var times = TimeHistogram()
+      for _ in 0..<count { times.record(1000) }
+      #expect((KnownPercentiles(times).p50 != nil) == isKnown && KnownPercentiles(times).max == 1)
+    }
+  }
+
   @Test func theTableAndThePageSayTheSame() {
     let report = report()
     let table = ServeTable.render(report)

@@ -26,10 +26,10 @@ package enum ServeJSON {
     let contender: String
     let load: String
     let request: String
-    let latencyUs: Percentiles
+    let latencyUs: KnownPercentiles
     let requests: Int
     let unanswered: Int
-    let sentLateUs: Percentiles
+    let sentLateUs: KnownPercentiles
     let refused: UInt64
     let backgroundCpuS: Double
     let backgroundReadMb: Double
@@ -51,10 +51,10 @@ package enum ServeJSON {
       contender = tally.contender
       load = tally.load.rawValue
       request = row.name
-      latencyUs = rounded(row.latency)
+      latencyUs = row.latency
       requests = row.account.samples
       unanswered = row.account.unfinished
-      sentLateUs = rounded(row.account.lateness.percentiles)
+      sentLateUs = KnownPercentiles(row.account.lateness)
       refused = tally.count.refused
       backgroundCpuS = rounded(tally.backgroundCPUSeconds)
       backgroundReadMb = rounded(tally.backgroundReadMegabytes)

@@ -16,7 +16,7 @@ package struct ServeReport: Sendable {
 
     var name: String { String(describing: kind) }
     /// Intended keystroke to answer.
-    var latency: Percentiles { account.intendedFinish.percentiles }
+    var latency: KnownPercentiles { KnownPercentiles(account.intendedFinish) }
   }
 
   /// In the order of the kinds, idle before full, contenders as they come.
@@ -52,10 +52,10 @@ extension ServeTally {
   /// Of all kinds.
   var unanswered: Int { accounts.values.reduce(0) { $0 + $1.unfinished } }
   /// The generator's own: intended to sent.
-  var lateness: Percentiles {
+  var lateness: KnownPercentiles {
     var all = TimeHistogram()
     for account in accounts.values { all.add(account.lateness) }
-    return all.percentiles
+    return KnownPercentiles(all)
   }
 }
 

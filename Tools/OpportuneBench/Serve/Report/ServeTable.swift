@@ -27,10 +27,7 @@ package enum ServeTable {
   static let latencyHeads = ["contender", "p50", "p90", "p99", "p99.9", "max", "requests"]
 
   static func latencyCells(_ row: ServeReport.Row) -> [String] {
-    let latency = row.latency
-    return [row.tally.contender]
-      + [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(microseconds)
-      + [String(row.account.samples)]
+    [row.tally.contender] + row.latency.cells + [String(row.account.samples)]
   }
 
   static let serverHeads = [
@@ -47,7 +44,8 @@ package enum ServeTable {
       String(tally.count.merges), fixed(tally.mergedMegabytes, 0), fixed(tally.checkedMegabytes, 0),
       "\(fixed(tally.hitShare * 100, 0)) %",
       tally.lowered.isEmpty ? "–" : fixed(median(tally.lowered) / 1000, 1), fixed(tally.residentMegabytes, 0),
-      String(tally.count.refused), String(tally.unanswered), microseconds(late.p99), microseconds(late.max),
+      String(tally.count.refused), String(tally.unanswered), late.p99.map(microseconds) ?? "–",
+      microseconds(late.max),
     ]
   }
 }
