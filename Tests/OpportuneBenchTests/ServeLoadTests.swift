@@ -48,6 +48,17 @@ import Testing
     #expect(Set(all.map(\.kind)) == [.short, .phrase] && Set(all.map(\.connection)) == Set(0..<32))
   }
 
+  /// Windows of both loads are as long.
+  @Test func idleTypistsTypeAsLongAsOthers() throws {
+    let typed = ServePlan.Load.allCases.map { load in
+      requests(ServePlan(load: load, duration: 2_000_000_000, seed: 4)).count {
+        [.short, .phrase].contains($0.kind)
+      }
+    }
+    #expect(typed[0] == typed[1])
+    #expect(try ServeOptions(contenders: ["threads"], seconds: 6, repeats: 2).secondsOfWindows == 12)
+  }
+
   @Test func aWrongAnswerIsFound() {
     let word = ServeQuestion(kind: .short, text: "a", matches: 5, documents: 2)
     var answer = ServeResponse(id: 1)
@@ -76,7 +87,9 @@ import Testing
     #expect(try ServeOptions(nioRival: "rival").contenders.map(\.name) == ServeContender.all.map(\.name))
     let options = try ServeOptions(contenders: ["threads", "threads"], loads: ["full"], seconds: 4)
     #expect(options.contenders.map(\.name) == ["threads"] && options.secondsOfWindows == 4)
-    #expect(try (100...130).contains(ServeOptions().secondsOfWindows))
+    // Two minutes of each of eight contenders under each load.
+    let usual = try ServeOptions()
+    #expect(usual.secondsOfWindow == 24 && usual.secondsOfWindows == 8 * 2 * 120)
   }
 }
 

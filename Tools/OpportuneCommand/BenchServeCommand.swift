@@ -13,8 +13,9 @@ struct BenchServeCommand: AsyncParsableCommand {
       same server, each as a process of its own, one after the other; every answer is checked. Latency counts from the \
       time at which a request was intended. Ctrl-C ends the run with what it has.
 
-      Each contender runs for --seconds under full load, and idle, typists alone, for a quarter of that: by default \
-      \(Self.windows()) of windows. Reading the tree, counting what answers must be and starting servers come on top.
+      Each contender runs for --seconds under full load, and for as long idle, with typists alone: by default \
+      \(Self.windows()) of windows. Reading the tree, counting what answers must be, starting servers and heavy \
+      requests one by one on the idle machine take about a fifth of that more.
 
       Contenders:
       \(ServeContender.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
@@ -29,11 +30,11 @@ struct BenchServeCommand: AsyncParsableCommand {
   )
   var load: [String] = []
 
-  @Option(help: "Seconds of each contender under full load, all repeats together.")
-  var seconds: Double = 10
+  @Option(help: "Seconds of each contender under each load, all repeats together.")
+  var seconds: Double = 120
 
   @Option(help: "How many windows the seconds are split over.")
-  var repeats = 2
+  var repeats = 5
 
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
@@ -88,8 +89,8 @@ struct BenchServeCommand: AsyncParsableCommand {
 
   private static func windows() -> String {
     guard let options = try? ServeOptions() else { return "?" }
-    return
-      "\(options.contenders.count) × \(Int(options.seconds)) s × 1.25 = \(Int(options.secondsOfWindows.rounded())) s"
+    let minutes = Int((options.secondsOfWindows / 60).rounded())
+    return "\(options.contenders.count) × \(Int(options.seconds)) s × 2 = \(minutes) minutes"
   }
 
   private func options() throws -> ServeOptions {

@@ -71,7 +71,8 @@ package struct ServeBench: Sendable {
           folder: own.path, socket: "\(own.path)/socket", cores: machine.cores,
           cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full)
         var plan = ServePlan(
-          load: load, duration: Nanoseconds(options.seconds(load) * 1e9), seed: UInt64(round + 1) &* 1_000_003
+          load: load, duration: Nanoseconds(options.secondsOfWindow * 1e9),
+          seed: UInt64(round + 1) &* 1_000_003
         )
         adjust(&plan)
         let window = ServeWindow(

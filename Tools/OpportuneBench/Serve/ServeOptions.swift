@@ -4,7 +4,7 @@ import OpportuneBase
 package struct ServeOptions: Sendable {
   package let contenders: [ServeContender]
   let loads: [ServePlan.Load]
-  /// Seconds of every contender under full load, all repeats together; idle takes a quarter of that more.
+  /// Seconds of every contender under each load, all repeats together.
   package let seconds: Double
   package let repeats: Int
   package let trees: [String]
@@ -16,11 +16,10 @@ package struct ServeOptions: Sendable {
   /// What a server may have of memory, and what of that is for blocks.
   static let memoryMebibytes = 192
   static let cacheBytes = 16 << 20
-  static let idleShare = 0.25
   package static let windowSecondsMin = 0.5
 
   package init(
-    contenders: [String] = [], loads: [String] = [], seconds: Double = 10, repeats: Int = 2,
+    contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
     trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
   ) throws(BenchError) {
     guard seconds.isFinite, (0.5...3600).contains(seconds) else {
@@ -57,13 +56,11 @@ package struct ServeOptions: Sendable {
   package static var loadNames: [String] { ServePlan.Load.allCases.map(\.rawValue) }
 
   /// Seconds of one window.
-  func seconds(_ load: ServePlan.Load) -> Double {
-    seconds / Double(repeats) * (load == .idle ? Self.idleShare : 1)
-  }
+  var secondsOfWindow: Double { seconds / Double(repeats) }
 
   /// Seconds that the windows take, all together. Reading the tree, starting servers, heavy requests on an
   /// idle machine and answers that come late come on top.
   package var secondsOfWindows: Double {
-    loads.reduce(0) { $0 + seconds($1) } * Double(repeats * contenders.count)
+    seconds * Double(loads.count * contenders.count)
   }
 }

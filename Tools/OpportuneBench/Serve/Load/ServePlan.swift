@@ -17,8 +17,9 @@ struct ServePlan: Sendable {
   var shortBetweenPhrases = 39
   var heavyEvery = 1_000_000.0
   var freshEvery = 500_000.0
-  /// Heavy requests on an idle machine, one after the other behind the typists.
-  var heavyWhenIdle = 3
+  /// Heavy requests on an idle machine, one after the other behind the typists: half as many as under full load, so that a
+  /// run of five windows of 24 s has percentiles of them.
+  var heavyWhenIdle: Int
   var load: Load
   var duration: Nanoseconds
   /// The same for all contenders of a repeat.
@@ -27,6 +28,7 @@ struct ServePlan: Sendable {
   init(load: Load, duration: Nanoseconds, seed: UInt64) {
     self.load = load
     self.duration = duration
+    heavyWhenIdle = max(3, Int(Double(duration) / 1000 / heavyEvery / 2))
     self.seed = seed
   }
 
