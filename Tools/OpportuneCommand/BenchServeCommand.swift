@@ -7,7 +7,7 @@ struct BenchServeCommand: AsyncParsableCommand {
     commandName: "serve",
     abstract: "A search server that indexes meanwhile: intended keystroke to answer, by kind of request.",
     discussion: """
-      32 typists ask a server short queries and phrases over Unix sockets; a regular expression over everything comes \
+      Typists, 32 by default, ask a server short queries and phrases over Unix sockets; a regular expression over everything comes \
       each second, and a query each half second waits for what is being indexed. Behind them the server reads the tree \
       from the device, indexes it, merges segments and compares checksums, as much as it gets. All contenders run the \
       same server, each as a process of its own, one after the other; every answer is checked. Latency counts from the \
@@ -35,6 +35,23 @@ struct BenchServeCommand: AsyncParsableCommand {
 
   @Option(help: "How many windows the seconds are split over.")
   var repeats = 5
+
+  @Option(
+    help:
+      "Connections of typists, from 1 to 8192. As much is asked in all, so each asks the less often the more there are."
+  )
+  var connections = 32
+
+  @Option(
+    help: "Heavy requests that come at once, from 1 to 64; still one a second on average, so 8 come each 8 s."
+  )
+  var heavy = 1
+
+  @Option(
+    help:
+      "How queries read the index: from the device (direct) or through the page cache (cached). Background never fills the page cache."
+  )
+  var files = "direct"
 
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
@@ -96,8 +113,8 @@ struct BenchServeCommand: AsyncParsableCommand {
   private func options() throws -> ServeOptions {
     do {
       return try ServeOptions(
-        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats, trees: tree,
-        folder: folder, nioRival: nioRival)
+        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
+        connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival)
     } catch {
       throw ValidationError(error.description)
     }

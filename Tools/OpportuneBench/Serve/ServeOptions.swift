@@ -7,6 +7,11 @@ package struct ServeOptions: Sendable {
   /// Seconds of every contender under each load, all repeats together.
   package let seconds: Double
   package let repeats: Int
+  /// Connections of typists.
+  let connections: Int
+  /// Heavy requests at once.
+  let heavy: Int
+  let files: FileAccess
   package let trees: [String]
   /// Where the index and the documents are made, and gone with the run.
   package let folder: String
@@ -17,9 +22,12 @@ package struct ServeOptions: Sendable {
   static let memoryMebibytes = 192
   static let cacheBytes = 16 << 20
   package static let windowSecondsMin = 0.5
+  private static let connectionsRange = 1...8192
+  private static let heavyRange = 1...64
 
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
+    connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
     trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
   ) throws(BenchError) {
     guard seconds.isFinite, (0.5...3600).contains(seconds) else {
@@ -35,6 +43,16 @@ package struct ServeOptions: Sendable {
           "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
           + "lasts at least \(Self.windowSecondsMin) s")
     }
+    guard Self.connectionsRange.contains(connections) else {
+      throw .invalid("--connections", "\(connections)", expected: "a whole number from 1 to 8192")
+    }
+    guard Self.heavyRange.contains(heavy) else {
+      throw .invalid("--heavy", "\(heavy)", expected: "a whole number from 1 to 64")
+    }
+    guard let access = FileAccess(rawValue: files) else {
+      throw .invalid(
+        "--files", files, expected: FileAccess.allCases.map(\.rawValue).joined(separator: " or "))
+    }
     self.contenders = try ServeContender.select(contenders, hasRival: nioRival != nil)
     var chosen: [ServePlan.Load] = []
     for name in loads {
@@ -48,9 +66,20 @@ package struct ServeOptions: Sendable {
     self.loads = chosen.isEmpty ? ServePlan.Load.allCases : chosen
     self.seconds = seconds
     self.repeats = repeats
+    self.connections = connections
+    self.heavy = heavy
+    self.files = access
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
     self.folder = folder
     self.nioRival = nioRival
+  }
+
+  /// What was asked beside the loads, for the report.
+  var summary: String {
+    let heavyOnes =
+      heavy == 1 ? "a heavy request each second" : "\(heavy) heavy requests at once each \(heavy) s"
+    let reads = files == .cached ? "through the page cache" : "from the device"
+    return "\(connections) connections of typists, \(heavyOnes); queries read the index \(reads)"
   }
 
   package static var loadNames: [String] { ServePlan.Load.allCases.map(\.rawValue) }

@@ -1,11 +1,15 @@
-/// A contender's files, with what background reads and writes counted in its account.
+/// A contender's files, with what background reads and writes counted in its account, and queries reading
+/// as ``files`` has it.
 struct CountedDisk: Disk {
   let disk: any Disk
   let background: WorkAccount
+  var files = FileAccess.direct
 
   func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
     let file = try await account(side).wait { try await disk.open(path, mode, for: side) }
-    return CountedFile(file, self)
+    guard mode == .reading, files == .cached else { return CountedFile(file, file, self) }
+    let cached = try await account(side).wait { try await disk.open(path, .readingCached, for: side) }
+    return CountedFile(file, cached, self)
   }
 
   fileprivate func account(_ side: Side) -> WorkAccount? { side == .background ? background : nil }
@@ -13,10 +17,13 @@ struct CountedDisk: Disk {
 
 private final class CountedFile: DiskFile {
   private let file: any DiskFile
+  /// What queries read: the same, or the same file opened for the page cache.
+  private let asked: any DiskFile
   private let disk: CountedDisk
 
-  init(_ file: any DiskFile, _ disk: CountedDisk) {
+  init(_ file: any DiskFile, _ asked: any DiskFile, _ disk: CountedDisk) {
     self.file = file
+    self.asked = asked
     self.disk = disk
   }
 
@@ -27,7 +34,8 @@ private final class CountedFile: DiskFile {
   ) async throws -> Value {
     let account = disk.account(side)
     account?.end()
-    return try await file.read(count, at: offset, for: side) { bytes in
+    let read = side == .foreground ? asked : file
+    return try await read.read(count, at: offset, for: side) { bytes in
       // Whoever asked runs again, where it is to run.
       account?.begin()
       account?.hasRead(bytes.count)

@@ -27,16 +27,18 @@ final class SearchEngine: Sendable {
   ///   - folder: for the segments that it makes.
   ///   - segments: paths of the index to begin with; the engine removes those that it replaces.
   init(
-    source: String, folder: String, segments: [String], disk: any Disk, runtime: any EngineRuntime,
-    cache: any BlockMemory
+    source: String, folder: String, segments: [String], disk: any Disk, files: FileAccess = .direct,
+    runtime: any EngineRuntime, cache: any BlockMemory
   ) async throws {
     let background = WorkAccount()
-    let disk = CountedDisk(disk: disk, background: background)
+    let disk = CountedDisk(disk: disk, background: background, files: files)
     self.folder = folder
     self.disk = disk
     self.background = background
     self.runtime = runtime
-    self.source = try await DocumentSource(opening: source, on: disk)
+    // Only background reads the documents.
+    self.source = try await DocumentSource(
+      opening: source, on: CountedDisk(disk: disk.disk, background: background))
     self.cache = BlockCache(memory: cache, runtime: runtime, background: background)
     var files: [SegmentFile] = []
     for path in segments { files.append(try await SegmentFile.open(path, on: disk, for: .background)) }
