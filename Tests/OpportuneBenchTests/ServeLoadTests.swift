@@ -146,6 +146,12 @@ import Testing
     let tally = try #require(full.first?.tally)
     #expect(tally.count.refused == 0 && tally.count.failures == 0)
     #expect(tally.count.documents > 0 && tally.count.checkedBytes > 0, "\(tally.count)")
+    for row in report.rows {
+      let spent = row.spending.all
+      #expect(spent.requests > 0 && spent[.cpu] > 0 && spent[.queue] > 0, "\(row.tally.load) \(row.kind)")
+    }
+    // All blocks are read from the device at first.
+    #expect(report.rows.contains { $0.spending.all[.reading] > 0 })
     #expect(
       tally.count.backgroundCPU > 0 && tally.count.backgroundRead > 0 && tally.count.backgroundWritten > 0)
     let idle = try #require(report.rows.first?.tally)

@@ -13,7 +13,11 @@ import Testing
       var samples = (0..<200).map { number in
         ServeSample(
           kind: .short, question: 0, intended: UInt64(number) * 5_000_000 + 1,
-          sent: UInt64(number) * 5_000_000 + 2001, answered: UInt64(number) * 5_000_000 + 1_000_001)
+          sent: UInt64(number) * 5_000_000 + 2001, answered: UInt64(number) * 5_000_000 + 1_000_001,
+          spent: ServeResponse.Spent(
+            begin: UInt64(number) * 5_000_000 + 300_001, end: UInt64(number) * 5_000_000 + 900_001,
+            cpu: 50_000,
+            reading: 200_000, waiting: 30_000))
       }
       samples.append(
         ServeSample(
@@ -49,6 +53,11 @@ import Testing
     let latency = try #require(short["latency_us"] as? [String: Double])
     #expect(Set(latency.keys) == ["p50", "p90", "p99", "p999", "max"])
     #expect(latency["p50"] == 1000)
+    // They add up to the latency.
+    #expect(
+      short["spent_us"] as? [String: Double]
+        == ["queue": 300, "cpu": 50, "reads": 200, "others": 30, "rest": 320, "reply": 100])
+    #expect((short["latest_spent_us"] as? [String: Double])?["rest"] == 320)
     #expect(short["documents_per_s"] as? Double == 500 && short["merged_mb"] as? Double == 3)
     #expect(short["background_cpu_s"] as? Double == 0.25)
     #expect(short["background_read_mb"] as? Double == 8 && short["background_written_mb"] as? Double == 4)
@@ -80,10 +89,12 @@ import Testing
     #expect(table.contains("full, short requests: intended keystroke to answer, us"))
     #expect(
       table.contains("background CPU s  background MB") && table.contains("            0.25             12"))
+    #expect(table.contains("full, short requests: where the time went, mean us"))
     #expect(table.contains("a real-time class was not allowed"))
     let page = ServePage.render(report)
     #expect(page.contains("a &lt;note&gt;") && !page.contains("<note>"))
     #expect(page.contains("<polyline") && page.contains("class=\"bar c1\""))
+    #expect(page.contains("CPU wait, locks") && page.contains("latest 1 %"))
     #expect(page.contains("background CPU s") && page.contains("0.25"))
     #expect(page.hasSuffix("</html>\n"))
   }

@@ -33,8 +33,9 @@ int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint6
                        void (*_Nonnull record)(void *_Nonnull context, uint64_t ns), void *_Nonnull context);
 
 /*
- * A watch over many sockets, each known by a number: a descriptor, closed by close(2), or -errno. What is watched is
- * told while there is something to read or, where it `writes`, room to write. Setting it returns 0 or -errno.
+ * A watch over many sockets, each known by a number: a descriptor, closed by close(2), or -errno. What is
+ * watched is told while there is something to read or, where it `writes`, room to write. Setting it returns 0
+ * or -errno.
  */
 int opp_bench_watch_open(void);
 int opp_bench_watch_add(int watch, int fd, uint32_t number);
@@ -42,8 +43,8 @@ int opp_bench_watch_change(int watch, int fd, uint32_t number, bool writes);
 int opp_bench_watch_remove(int watch, int fd);
 
 /*
- * Waits until one of them is ready or CLOCK_MONOTONIC reaches `until_ns`. Returns how many numbers, at most `count`,
- * it has put into `ready`, or -errno; those that it has no room for come with the next call.
+ * Waits until one of them is ready or CLOCK_MONOTONIC reaches `until_ns`. Returns how many numbers, at most
+ * `count`, it has put into `ready`, or -errno; those that it has no room for come with the next call.
  */
 int opp_bench_watch_wait(int watch, uint32_t *_Nonnull ready, uint32_t count, uint64_t until_ns);
 

@@ -72,11 +72,11 @@ final class BlockCache: Sendable {
   }
 
   private func run(_ first: Int, count: Int, of segment: SegmentFile, for side: Side) async throws -> Run {
-    let account = side == .background ? background : nil
+    let account = side == .background ? background : WorkAccount.ofRequest
     let keys = (first..<first + count).map { BlockKey(segment: segment.number, block: $0) }
     if let known = flights.withLock({ $0[keys[0]] }) {
       waits.add(1, ordering: .relaxed)
-      let run = try await account.wait { try await known.flight.value() }
+      let run = try await account.waitForOthers { try await known.flight.value() }
       // One of the background's may have begun behind the first block, and so have fewer of ours.
       if run.first <= first, run.first + run.bytes.count / DiskBlock.size >= first + count { return run }
     }

@@ -1,5 +1,5 @@
-/// A contender's files, with what background reads and writes counted in its account, and queries reading
-/// as ``files`` has it.
+/// A contender's files, with what background and requests read and write counted in their accounts, and
+/// queries reading as ``files`` has it.
 struct CountedDisk: Disk {
   let disk: any Disk
   let background: WorkAccount
@@ -12,7 +12,9 @@ struct CountedDisk: Disk {
     return CountedFile(file, cached, self)
   }
 
-  fileprivate func account(_ side: Side) -> WorkAccount? { side == .background ? background : nil }
+  fileprivate func account(_ side: Side) -> WorkAccount? {
+    side == .background ? background : WorkAccount.ofRequest
+  }
 }
 
 private final class CountedFile: DiskFile {
@@ -34,11 +36,12 @@ private final class CountedFile: DiskFile {
   ) async throws -> Value {
     let account = disk.account(side)
     account?.end()
+    let begin = monotonicNow()
     let read = side == .foreground ? asked : file
     return try await read.read(count, at: offset, for: side) { bytes in
       // Whoever asked runs again, where it is to run.
+      account?.hasRead(bytes.count, in: monotonicNow() &- begin)
       account?.begin()
-      account?.hasRead(bytes.count)
       return try body(bytes)
     }
   }
@@ -67,5 +70,10 @@ extension WorkAccount? {
   func wait<Value>(_ body: () async throws -> Value) async rethrows -> Value {
     guard let self else { return try await body() }
     return try await self.wait(body)
+  }
+
+  func waitForOthers<Value>(_ body: () async throws -> Value) async rethrows -> Value {
+    guard let self else { return try await body() }
+    return try await self.waitForOthers(body)
   }
 }

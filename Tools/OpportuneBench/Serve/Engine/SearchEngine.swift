@@ -64,6 +64,17 @@ final class SearchEngine: Sendable {
 
   /// Answers a request; one that cannot be answered is refused.
   func answer(_ request: ServeRequest) async -> ServeResponse {
+    let begin = monotonicNow()
+    let account = WorkAccount()
+    var response = await WorkAccount.$ofRequest.withValue(account) {
+      await account.run { await outcome(of: request) }
+    }
+    response.spent = ServeResponse.Spent(
+      begin: begin, end: monotonicNow(), cpu: account.cpu, reading: account.reading, waiting: account.waiting)
+    return response
+  }
+
+  private func outcome(of request: ServeRequest) async -> ServeResponse {
     do {
       return try await respond(to: request)
     } catch {
@@ -84,14 +95,14 @@ final class SearchEngine: Sendable {
       let found = try await find(query.words, in: catalogue.segments)
       response.matches = UInt64(found.matches)
       response.documents = UInt32(found.documents)
-      await popularity.note(word)
+      await WorkAccount.ofRequest.wait { await popularity.note(word) }
     case .heavy:
       (response.matches, response.loweredAfter) = try await scan(try Pattern(request.text))
     case .fresh:
       guard let query = Query(request.text + " "), let fresh = catalogue.fresh() else {
         throw EngineError(.malformed, "nothing is being indexed")
       }
-      let segment = try await fresh.segment.value()
+      let segment = try await WorkAccount.ofRequest.waitForOthers { try await fresh.segment.value() }
       response.matches = UInt64(try await find(query.words, in: [segment]).matches)
       response.chunk = UInt32(fresh.chunk)
     case .statistics:

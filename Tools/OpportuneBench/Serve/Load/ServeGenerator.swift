@@ -12,6 +12,8 @@ struct ServeSample: Sendable {
   var answered: Nanoseconds = 0
   /// Microseconds until its thread was seen at a lower priority; 0 if it never was.
   var loweredAfter: UInt32 = 0
+  /// As the server says.
+  var spent = ServeResponse.Spent()
 }
 
 /// All clients, on one thread: sends at the intended times, late or not, and stamps answers as they come. In
@@ -180,6 +182,7 @@ final class ServeGenerator {
         let id = Int(response.id)
         samples[id].answered = now
         samples[id].loweredAfter = response.loweredAfter
+        samples[id].spent = response.spent
         answered += 1
         let question = questions(of: samples[id].kind)[samples[id].question]
         if let found = question.fault(of: response) {

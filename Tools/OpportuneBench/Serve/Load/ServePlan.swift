@@ -14,7 +14,7 @@ struct ServePlan: Sendable {
 
   /// Connections of typists.
   var clients: Int
-  /// Between two questions of a typist: the more there are, the longer, so that as much is asked of the server.
+  /// Between two questions of a typist: the more there are, the longer, so that as much is asked in all.
   var keystroke: (mean: Double, jitter: Double)
   /// So many questions of a typist are short, and the next is a phrase.
   var shortBetweenPhrases = 39
@@ -22,8 +22,8 @@ struct ServePlan: Sendable {
   var heavyEvery = 1_000_000.0
   var heavyAtOnce: Int
   var freshEvery = 500_000.0
-  /// Heavy requests on an idle machine, one after the other behind the typists: half as many as under full load, so that a
-  /// run of five windows of 24 s has percentiles of them.
+  /// Heavy requests on an idle machine, one after the other behind the typists: half as many as under full
+  /// load, so that a run of five windows of 24 s has percentiles of them.
   var heavyWhenIdle: Int
   var load: Load
   var duration: Nanoseconds

@@ -27,6 +27,9 @@ package enum ServeJSON {
     let load: String
     let request: String
     let latencyUs: KnownPercentiles
+    /// Means of all that were answered, and of the latest hundredth; left out where those are too few.
+    let spentUs: Spent
+    let latestSpentUs: Spent?
     let requests: Int
     let unanswered: Int
     let sentLateUs: KnownPercentiles
@@ -52,6 +55,8 @@ package enum ServeJSON {
       load = tally.load.rawValue
       request = row.name
       latencyUs = row.latency
+      spentUs = Spent(row.spending.all)
+      latestSpentUs = row.spending.late.requests > 0 ? Spent(row.spending.late) : nil
       requests = row.account.samples
       unanswered = row.account.unfinished
       sentLateUs = KnownPercentiles(row.account.lateness)
@@ -69,6 +74,24 @@ package enum ServeJSON {
       loweredAfterUs = row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil
       residentMb = rounded(tally.residentMegabytes)
       memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
+    }
+  }
+
+  private struct Spent: Encodable {
+    let queue: Double
+    let cpu: Double
+    let reads: Double
+    let others: Double
+    let rest: Double
+    let reply: Double
+
+    init(_ spent: ServeTimeSpent) {
+      queue = rounded(spent[.queue])
+      cpu = rounded(spent[.cpu])
+      reads = rounded(spent[.reading])
+      others = rounded(spent[.others])
+      rest = rounded(spent[.rest])
+      reply = rounded(spent[.reply])
     }
   }
 }

@@ -13,6 +13,7 @@ package struct ServeReport: Sendable {
     let tally: ServeTally
     let kind: ServeRequest.Kind
     let account: LatencyAccount
+    let spending: ServeSpending
 
     var name: String { String(describing: kind) }
     /// Intended keystroke to answer.
@@ -24,7 +25,9 @@ package struct ServeReport: Sendable {
     ServePlan.Load.allCases.flatMap { load in
       ServeRequest.Kind.allCases.flatMap { kind in
         tallies.filter { $0.load == load }.compactMap { tally in
-          tally.accounts[kind].map { Row(tally: tally, kind: kind, account: $0) }
+          tally.accounts[kind].map {
+            Row(tally: tally, kind: kind, account: $0, spending: tally.spending[kind] ?? ServeSpending())
+          }
         }
       }
     }

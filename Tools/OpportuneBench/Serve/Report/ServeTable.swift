@@ -10,6 +10,8 @@ package enum ServeTable {
         guard !own.isEmpty else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
         lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
+        lines += ["", "\(load.rawValue), \(kind) requests: where the time went, mean us"]
+        lines += ReportTable.align([spentHeads] + own.flatMap(spentCells))
       }
       let tallies = report.tallies.filter { $0.load == load }
       guard !tallies.isEmpty else { continue }
@@ -28,6 +30,16 @@ package enum ServeTable {
 
   static func latencyCells(_ row: ServeReport.Row) -> [String] {
     [row.tally.contender] + row.latency.cells + [String(row.account.samples)]
+  }
+
+  static let spentHeads = ["contender"] + ServeTimeSpent.Part.allCases.map(\.head) + ["requests"]
+
+  /// A line of all, and one of the latest hundredth where there are enough.
+  static func spentCells(_ row: ServeReport.Row) -> [[String]] {
+    [(row.tally.contender, row.spending.all), ("  latest 1 %", row.spending.late)].compactMap { name, spent in
+      guard spent.requests > 0 else { return nil }
+      return [name] + ServeTimeSpent.Part.allCases.map { microseconds(spent[$0]) } + [String(spent.requests)]
+    }
   }
 
   static let serverHeads = [
