@@ -76,6 +76,7 @@ import Testing
     let lines = ServeTable.render(report()).split(separator: "\n")
     #expect(
       lines.count { $0.hasPrefix("opportune ") && $0.split(separator: " ").count { $0 == "–" } == 4 } == 1)
+    #expect(KnownPercentiles(TimeHistogram()).cells == Array(repeating: "–", count: 5))
     for (count, isKnown) in [(49, false), (50, true)] {
       var times = TimeHistogram()
       for _ in 0..<count { times.record(1000) }

@@ -1,5 +1,5 @@
 /// Percentiles as far as there are enough requests for them: of fewer a percentile is one request or two, and
-/// reads as if it were more. The longest of them is always told. Times in microseconds.
+/// reads as if it were more. The longest of them is told where there is any. Times in microseconds.
 struct KnownPercentiles: Encodable, Equatable, Sendable {
   /// So many requests have percentiles.
   static let requestsMin = 50
@@ -8,7 +8,7 @@ struct KnownPercentiles: Encodable, Equatable, Sendable {
   let p90: Double?
   let p99: Double?
   let p999: Double?
-  let max: Double
+  let max: Double?
 
   init(_ histogram: TimeHistogram) {
     let all = histogram.percentiles
@@ -17,7 +17,7 @@ struct KnownPercentiles: Encodable, Equatable, Sendable {
     p90 = isEnough ? all.p90 : nil
     p99 = isEnough ? all.p99 : nil
     p999 = isEnough ? all.p999 : nil
-    max = all.max
+    max = histogram.count > 0 ? all.max : nil
   }
 
   /// From the median to the longest, with a dash for what is not known.
@@ -34,6 +34,6 @@ struct KnownPercentiles: Encodable, Equatable, Sendable {
     try values.encode(p90.map(rounded), forKey: .p90)
     try values.encode(p99.map(rounded), forKey: .p99)
     try values.encode(p999.map(rounded), forKey: .p999)
-    try values.encode(rounded(max), forKey: .max)
+    try values.encode(max.map(rounded), forKey: .max)
   }
 }

@@ -10,6 +10,7 @@ package enum ServeTable {
         guard !own.isEmpty else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
         lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
+        guard own.contains(where: { $0.spending.all.requests > 0 }) else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: where the time went, mean us"]
         lines += ReportTable.align([spentHeads] + own.flatMap(spentCells))
       }
@@ -57,7 +58,7 @@ package enum ServeTable {
       "\(fixed(tally.hitShare * 100, 0)) %",
       tally.lowered.isEmpty ? "–" : fixed(median(tally.lowered) / 1000, 1), fixed(tally.residentMegabytes, 0),
       String(tally.count.refused), String(tally.unanswered), late.p99.map(microseconds) ?? "–",
-      microseconds(late.max),
+      late.max.map(microseconds) ?? "–",
     ]
   }
 }
