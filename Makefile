@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make bench` and `make test`.
-# ARGS goes to the command that a target runs: make bench ARGS="--scenario light-1s --seconds 5"
+# ARGS goes to the command that a target runs: make bench ARGS="--contender opportune,threads --seconds 30"
 
 ARGS ?=
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo '  ARGS="…" goes to the command that the target runs.'
 
-bench: ## Install what is missing, build the release, measure foreground latency under background load.
+bench: ## Install what is missing, build the release, measure a search server beside its own indexing.
 	@scripts/bench $(ARGS)
 
 test: ## Install what is missing, build, run the Swift and C tests.

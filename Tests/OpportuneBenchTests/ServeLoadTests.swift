@@ -48,6 +48,34 @@ import Testing
     #expect(Set(all.map(\.kind)) == [.short, .phrase] && Set(all.map(\.connection)) == Set(0..<32))
   }
 
+  /// Windows of both loads are as long.
+  @Test func idleTypistsTypeAsLongAsOthers() throws {
+    let typed = ServePlan.Load.allCases.map { load in
+      requests(ServePlan(load: load, duration: 2_000_000_000, seed: 4)).count {
+        [.short, .phrase].contains($0.kind)
+      }
+    }
+    #expect(typed[0] == typed[1])
+    #expect(try ServeOptions(contenders: ["threads"], seconds: 6, repeats: 2).secondsOfWindows == 12)
+  }
+
+  /// As much is asked by more typists, and heavy requests that come together come less often.
+  @Test func connectionsAndHeavyRequestsAreAsMany() {
+    let plan = ServePlan(load: .full, duration: 16_000_000_000, seed: 4, connections: 256, heavyAtOnce: 8)
+    let all = requests(plan)
+    let typed = all.filter { [.short, .phrase].contains($0.kind) }
+    #expect(abs(typed.count - 12_800) < 300 && Set(typed.map(\.connection)) == Set(0..<256))
+    let heavy = all.filter { $0.kind == .heavy }
+    #expect(heavy.map(\.time) == [300_000_000, 8_300_000_000].flatMap { Array(repeating: $0, count: 8) })
+    #expect(Set(heavy.map(\.connection)).count == 16 && plan.connections == 256 + 32 + 1)
+  }
+
+  @Test func moreConnectionsThanDescriptorsAreRefused() {
+    let error = #expect(throws: BenchError.self) { try DescriptorLimit.raise(forConnections: 1 << 40) }
+    #expect(error?.code == .unavailable && error?.description.contains("--connections") == true)
+    #expect(throws: Never.self) { try DescriptorLimit.raise(forConnections: 1) }
+  }
+
   @Test func aWrongAnswerIsFound() {
     let word = ServeQuestion(kind: .short, text: "a", matches: 5, documents: 2)
     var answer = ServeResponse(id: 1)
@@ -70,13 +98,18 @@ import Testing
     #expect(throws: BenchError.self) { try ServeOptions(seconds: 0.4) }
     #expect(throws: BenchError.self) { try ServeOptions(repeats: 0) }
     #expect(throws: BenchError.self) { try ServeOptions(seconds: 2, repeats: 5) }
+    for count in [0, 8193] { #expect(throws: BenchError.self) { try ServeOptions(connections: count) } }
+    for count in [0, 65] { #expect(throws: BenchError.self) { try ServeOptions(heavy: count) } }
+    #expect(throws: BenchError.self) { try ServeOptions(files: "mapped") }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nobody"]) }
     #expect(throws: BenchError.self) { try ServeOptions(loads: [""]) }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nio"]) }
     #expect(try ServeOptions(nioRival: "rival").contenders.map(\.name) == ServeContender.all.map(\.name))
     let options = try ServeOptions(contenders: ["threads", "threads"], loads: ["full"], seconds: 4)
     #expect(options.contenders.map(\.name) == ["threads"] && options.secondsOfWindows == 4)
-    #expect(try (100...130).contains(ServeOptions().secondsOfWindows))
+    // Two minutes of each of eight contenders under each load.
+    let usual = try ServeOptions()
+    #expect(usual.secondsOfWindow == 24 && usual.secondsOfWindows == 8 * 2 * 120)
   }
 }
 
@@ -113,10 +146,47 @@ import Testing
     let tally = try #require(full.first?.tally)
     #expect(tally.count.refused == 0 && tally.count.failures == 0)
     #expect(tally.count.documents > 0 && tally.count.checkedBytes > 0, "\(tally.count)")
+    for row in report.rows {
+      let spent = row.spending.all
+      #expect(spent.requests > 0 && spent[.cpu] > 0 && spent[.queue] > 0, "\(row.tally.load) \(row.kind)")
+    }
+    // All blocks are read from the device at first.
+    #expect(report.rows.contains { $0.spending.all[.reading] > 0 })
+    #expect(
+      tally.count.backgroundCPU > 0 && tally.count.backgroundRead > 0 && tally.count.backgroundWritten > 0)
     let idle = try #require(report.rows.first?.tally)
     #expect(idle.count.documents == 0 && idle.count.checkedBytes == 0)
+    #expect((idle.count.backgroundCPU, idle.count.backgroundRead, idle.count.backgroundWritten) == (0, 0, 0))
     // Nothing stays.
     #expect(Set(try FileManager.default.contentsOfDirectory(atPath: folder.path)).isSubset(of: ["tree"]))
+  }
+
+  /// Written by the bench's thread, read when the run is over.
+  private final class Seen: @unchecked Sendable {
+    var files: [FileAccess] = []
+    var plans: [[Int]] = []
+  }
+
+  /// Each option is in what the server is started with, what clients ask, and what is told of the run.
+  @Test func optionsReachTheServerAndItsClients() async throws {
+    let folder = try ServeTestFolder()
+    let seen = Seen()
+    var bench = ServeBench(
+      options: try ServeOptions(
+        contenders: ["threads"], loads: ["full"], seconds: 0.5, repeats: 1, connections: 3, heavy: 2,
+        files: "cached", trees: [try folder.tree(files: 5, words: 100)], folder: folder.path),
+      isInterrupted: { false }, progress: { _ in })
+    bench.launch = { setup, _ in
+      seen.files.append(setup.files)
+      return try ServerHere(setup)
+    }
+    bench.adjust = { seen.plans.append([$0.clients, $0.heavyAtOnce]) }
+    let report = try await bench.run()
+    #expect(seen.files == [.cached] && seen.plans == [[3, 2]])
+    #expect(
+      report.notes.last
+        == "3 connections of typists, 2 heavy requests at once each 2 s; queries read the index through the page cache"
+    )
   }
 
   /// As by Ctrl-C, in the first contender's second window of two. Six lines are told before the first.

@@ -12,6 +12,7 @@ import Testing
     var response = ServeResponse(id: .max)
     response.status = .refused
     (response.matches, response.documents, response.chunk, response.loweredAfter) = (1 << 50, 7, 8, 9)
+    response.spent = ServeResponse.Spent(begin: 1, end: 2, cpu: 3, reading: 4, waiting: 5)
     response.counters = [1, .max]
     let stream = requests.flatMap { $0.encoded() }
     // Cut anywhere.
@@ -52,7 +53,7 @@ import Testing
     reader.append(message(5, [0, 0, 0, 0, 0]))
     #expect(throws: EngineError(.malformed, "")) { try reader.nextResponse() }
     reader = MessageReader()
-    reader.append(message(29, id + [2] + [UInt8](repeating: 0, count: 20)))
+    reader.append(message(69, id + [2] + [UInt8](repeating: 0, count: 60)))
     #expect(throws: EngineError(.malformed, "")) { try reader.nextResponse() }
   }
 

@@ -13,12 +13,19 @@ import Testing
       var samples = (0..<200).map { number in
         ServeSample(
           kind: .short, question: 0, intended: UInt64(number) * 5_000_000 + 1,
-          sent: UInt64(number) * 5_000_000 + 2001, answered: UInt64(number) * 5_000_000 + 1_000_001)
+          sent: UInt64(number) * 5_000_000 + 2001, answered: UInt64(number) * 5_000_000 + 1_000_001,
+          spent: ServeResponse.Spent(
+            begin: UInt64(number) * 5_000_000 + 300_001, end: UInt64(number) * 5_000_000 + 900_001,
+            cpu: 50_000,
+            reading: 200_000, waiting: 30_000))
       }
       samples.append(
         ServeSample(
           kind: .heavy, question: 0, intended: 1000, sent: 1000, answered: 500_001_000, loweredAfter: 10_000))
       var count = EngineCount()
+      (count.backgroundCPU, count.backgroundRead, count.backgroundWritten) = (
+        250_000_000, 8_000_000, 4_000_000
+      )
       (count.time, count.documents, count.mergedBytes, count.merges) = (1_000_000_000, 500, 3_000_000, 2)
       var (begin, end) = (UsageReading(), UsageReading())
       (begin.time, end.time) = (0, 100_000_000)
@@ -46,20 +53,50 @@ import Testing
     let latency = try #require(short["latency_us"] as? [String: Double])
     #expect(Set(latency.keys) == ["p50", "p90", "p99", "p999", "max"])
     #expect(latency["p50"] == 1000)
+    // They add up to the latency.
+    #expect(
+      short["spent_us"] as? [String: Double]
+        == ["queue": 300, "cpu": 50, "reads": 200, "others": 30, "rest": 320, "reply": 100])
+    #expect((short["latest_spent_us"] as? [String: Double])?["rest"] == 320)
     #expect(short["documents_per_s"] as? Double == 500 && short["merged_mb"] as? Double == 3)
+    #expect(short["background_cpu_s"] as? Double == 0.25)
+    #expect(short["background_read_mb"] as? Double == 8 && short["background_written_mb"] as? Double == 4)
     #expect(short["resident_mb"] as? Double == 64 && short["refused"] as? Int == 0)
     #expect(
       results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
+  }
+
+  /// One heavy request: a median of it would say as much as of hundreds.
+  @Test func fewRequestsHaveNoPercentiles() throws {
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report()).utf8))
+    let results = try #require((json as? [String: Any])?["results"] as? [[String: Any]])
+    let heavy = try #require(results[2]["latency_us"] as? [String: Any])
+    #expect(["p50", "p90", "p99", "p999"].allSatisfy { heavy[$0] is NSNull })
+    #expect(heavy["max"] as? Double ?? 0 >= 500_000)
+    let lines = ServeTable.render(report()).split(separator: "\n")
+    #expect(
+      lines.count { $0.hasPrefix("opportune ") && $0.split(separator: " ").count { $0 == "–" } == 4 } == 1)
+    #expect(KnownPercentiles(TimeHistogram()).cells == Array(repeating: "–", count: 5))
+    for (count, isKnown) in [(49, false), (50, true)] {
+      var times = TimeHistogram()
+      for _ in 0..<count { times.record(1000) }
+      #expect((KnownPercentiles(times).p50 != nil) == isKnown && KnownPercentiles(times).max == 1)
+    }
   }
 
   @Test func theTableAndThePageSayTheSame() {
     let report = report()
     let table = ServeTable.render(report)
     #expect(table.contains("full, short requests: intended keystroke to answer, us"))
+    #expect(
+      table.contains("background CPU s  background MB") && table.contains("            0.25             12"))
+    #expect(table.contains("full, short requests: where the time went, mean us"))
     #expect(table.contains("a real-time class was not allowed"))
     let page = ServePage.render(report)
     #expect(page.contains("a &lt;note&gt;") && !page.contains("<note>"))
     #expect(page.contains("<polyline") && page.contains("class=\"bar c1\""))
+    #expect(page.contains("CPU wait, locks") && page.contains("latest 1 %"))
+    #expect(page.contains("background CPU s") && page.contains("0.25"))
     #expect(page.hasSuffix("</html>\n"))
   }
 

@@ -19,7 +19,10 @@ import Testing
 
   @Test func aRunIsReported() throws {
     let folder = try Folder()
-    let run = try Spawned(try arguments(folder, seconds: "1") + ["--contender", "threads"])
+    let run = try Spawned(
+      try arguments(folder, seconds: "1") + [
+        "--contender", "threads", "--connections", "4", "--heavy", "3", "--files", "cached",
+      ])
     // 2: the host took too much of the CPU.
     #expect([0, 2].contains(run.status), "\(run.errors)")
     let json = try JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any]
@@ -28,6 +31,9 @@ import Testing
       results.first?["contender"] as? String == "threads" && results.first?["request"] as? String == "short")
     // What the host disturbed is left out, and may be all that there was of a rare kind.
     #expect(run.status == 2 || results.first?["requests"] as? Int ?? 0 > 0)
+    let notes = json?["notes"] as? [String] ?? []
+    #expect(
+      notes.contains { $0.hasPrefix("4 connections of typists, 3 heavy") && $0.hasSuffix("page cache") })
     #expect(try String(contentsOfFile: "\(folder.url.path)/page", encoding: .utf8).contains("<svg"))
   }
 }

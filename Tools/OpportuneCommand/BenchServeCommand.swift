@@ -7,14 +7,15 @@ struct BenchServeCommand: AsyncParsableCommand {
     commandName: "serve",
     abstract: "A search server that indexes meanwhile: intended keystroke to answer, by kind of request.",
     discussion: """
-      32 typists ask a server short queries and phrases over Unix sockets; a regular expression over everything comes \
+      Typists, 32 by default, ask a server short queries and phrases over Unix sockets; a regular expression over everything comes \
       each second, and a query each half second waits for what is being indexed. Behind them the server reads the tree \
       from the device, indexes it, merges segments and compares checksums, as much as it gets. All contenders run the \
       same server, each as a process of its own, one after the other; every answer is checked. Latency counts from the \
       time at which a request was intended. Ctrl-C ends the run with what it has.
 
-      Each contender runs for --seconds under full load, and idle, typists alone, for a quarter of that: by default \
-      \(Self.windows()) of windows. Reading the tree, counting what answers must be and starting servers come on top.
+      Each contender runs for --seconds under full load, and for as long idle, with typists alone: by default \
+      \(Self.windows()) of windows. Reading the tree, counting what answers must be, starting servers and heavy \
+      requests one by one on the idle machine take about a fifth of that more.
 
       Contenders:
       \(ServeContender.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
@@ -29,11 +30,28 @@ struct BenchServeCommand: AsyncParsableCommand {
   )
   var load: [String] = []
 
-  @Option(help: "Seconds of each contender under full load, all repeats together.")
-  var seconds: Double = 10
+  @Option(help: "Seconds of each contender under each load, all repeats together.")
+  var seconds: Double = 120
 
   @Option(help: "How many windows the seconds are split over.")
-  var repeats = 2
+  var repeats = 5
+
+  @Option(
+    help:
+      "Connections of typists, from 1 to 8192. As much is asked in all, so each asks the less often the more there are."
+  )
+  var connections = 32
+
+  @Option(
+    help: "Heavy requests that come at once, from 1 to 64; still one a second on average, so 8 come each 8 s."
+  )
+  var heavy = 1
+
+  @Option(
+    help:
+      "How queries read the index: from the device (direct) or through the page cache (cached). Background never fills the page cache."
+  )
+  var files = "direct"
 
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
@@ -88,15 +106,15 @@ struct BenchServeCommand: AsyncParsableCommand {
 
   private static func windows() -> String {
     guard let options = try? ServeOptions() else { return "?" }
-    return
-      "\(options.contenders.count) × \(Int(options.seconds)) s × 1.25 = \(Int(options.secondsOfWindows.rounded())) s"
+    let minutes = Int((options.secondsOfWindows / 60).rounded())
+    return "\(options.contenders.count) × \(Int(options.seconds)) s × 2 = \(minutes) minutes"
   }
 
   private func options() throws -> ServeOptions {
     do {
       return try ServeOptions(
-        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats, trees: tree,
-        folder: folder, nioRival: nioRival)
+        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
+        connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival)
     } catch {
       throw ValidationError(error.description)
     }

@@ -37,6 +37,10 @@ package struct ServeBench: Sendable {
   }
 
   func runAll() throws -> ServeReport {
+    try DescriptorLimit.raise(
+      forConnections: ServePlan(
+        load: .full, duration: 0, seed: 0, connections: options.connections, heavyAtOnce: options.heavy
+      ).connections)
     let machine = MachineReport.current()
     let start = SystemClock.now()
     progress("reading \(options.trees.joined(separator: ", "))")
@@ -53,6 +57,7 @@ package struct ServeBench: Sendable {
     let limit = memoryLimit()
     report.notes += [data.summary, limit.note]
     for note in report.notes.dropFirst() { progress(note) }
+    report.notes.append(options.summary)
     progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
     let meter = NoiseMeter(iterationsPerMicrosecond: SpinWork.calibrate())
     var tallies = options.contenders.flatMap { contender in
@@ -69,10 +74,11 @@ package struct ServeBench: Sendable {
         let setup = ServerSetup(
           contender: contender, source: data.source, segments: try data.linkSegments(into: own.path),
           folder: own.path, socket: "\(own.path)/socket", cores: machine.cores,
-          cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full)
+          cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full, files: options.files)
         var plan = ServePlan(
-          load: load, duration: Nanoseconds(options.seconds(load) * 1e9), seed: UInt64(round + 1) &* 1_000_003
-        )
+          load: load, duration: Nanoseconds(options.secondsOfWindow * 1e9),
+          seed: UInt64(round + 1) &* 1_000_003,
+          connections: options.connections, heavyAtOnce: options.heavy)
         adjust(&plan)
         let window = ServeWindow(
           plan: plan, contender: contender, questions: data.questions, meter: meter,

@@ -4,9 +4,14 @@ import OpportuneBase
 package struct ServeOptions: Sendable {
   package let contenders: [ServeContender]
   let loads: [ServePlan.Load]
-  /// Seconds of every contender under full load, all repeats together; idle takes a quarter of that more.
+  /// Seconds of every contender under each load, all repeats together.
   package let seconds: Double
   package let repeats: Int
+  /// Connections of typists.
+  let connections: Int
+  /// Heavy requests at once.
+  let heavy: Int
+  let files: FileAccess
   package let trees: [String]
   /// Where the index and the documents are made, and gone with the run.
   package let folder: String
@@ -16,11 +21,13 @@ package struct ServeOptions: Sendable {
   /// What a server may have of memory, and what of that is for blocks.
   static let memoryMebibytes = 192
   static let cacheBytes = 16 << 20
-  static let idleShare = 0.25
   package static let windowSecondsMin = 0.5
+  private static let connectionsRange = 1...8192
+  private static let heavyRange = 1...64
 
   package init(
-    contenders: [String] = [], loads: [String] = [], seconds: Double = 10, repeats: Int = 2,
+    contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
+    connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
     trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
   ) throws(BenchError) {
     guard seconds.isFinite, (0.5...3600).contains(seconds) else {
@@ -36,6 +43,16 @@ package struct ServeOptions: Sendable {
           "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
           + "lasts at least \(Self.windowSecondsMin) s")
     }
+    guard Self.connectionsRange.contains(connections) else {
+      throw .invalid("--connections", "\(connections)", expected: "a whole number from 1 to 8192")
+    }
+    guard Self.heavyRange.contains(heavy) else {
+      throw .invalid("--heavy", "\(heavy)", expected: "a whole number from 1 to 64")
+    }
+    guard let access = FileAccess(rawValue: files) else {
+      throw .invalid(
+        "--files", files, expected: FileAccess.allCases.map(\.rawValue).joined(separator: " or "))
+    }
     self.contenders = try ServeContender.select(contenders, hasRival: nioRival != nil)
     var chosen: [ServePlan.Load] = []
     for name in loads {
@@ -49,21 +66,30 @@ package struct ServeOptions: Sendable {
     self.loads = chosen.isEmpty ? ServePlan.Load.allCases : chosen
     self.seconds = seconds
     self.repeats = repeats
+    self.connections = connections
+    self.heavy = heavy
+    self.files = access
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
     self.folder = folder
     self.nioRival = nioRival
   }
 
+  /// What was asked beside the loads, for the report.
+  var summary: String {
+    let heavyOnes =
+      heavy == 1 ? "a heavy request each second" : "\(heavy) heavy requests at once each \(heavy) s"
+    let reads = files == .cached ? "through the page cache" : "from the device"
+    return "\(connections) connections of typists, \(heavyOnes); queries read the index \(reads)"
+  }
+
   package static var loadNames: [String] { ServePlan.Load.allCases.map(\.rawValue) }
 
   /// Seconds of one window.
-  func seconds(_ load: ServePlan.Load) -> Double {
-    seconds / Double(repeats) * (load == .idle ? Self.idleShare : 1)
-  }
+  var secondsOfWindow: Double { seconds / Double(repeats) }
 
   /// Seconds that the windows take, all together. Reading the tree, starting servers, heavy requests on an
   /// idle machine and answers that come late come on top.
   package var secondsOfWindows: Double {
-    loads.reduce(0) { $0 + seconds($1) } * Double(repeats * contenders.count)
+    seconds * Double(loads.count * contenders.count)
   }
 }

@@ -32,13 +32,31 @@ int64_t opp_bench_ring_bytes(uint32_t count);
 int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint64_t start_ns, uint64_t end_ns,
                        void (*_Nonnull record)(void *_Nonnull context, uint64_t ns), void *_Nonnull context);
 
-struct pollfd;
+/*
+ * A watch over many sockets, each known by a number: a descriptor, closed by close(2), or -errno. What is
+ * watched is told while there is something to read or, where it `writes`, room to write. Setting it returns 0
+ * or -errno.
+ */
+int opp_bench_watch_open(void);
+int opp_bench_watch_add(int watch, int fd, uint32_t number);
+int opp_bench_watch_change(int watch, int fd, uint32_t number, bool writes);
+int opp_bench_watch_remove(int watch, int fd);
 
-/* Waits as poll(2) does, until CLOCK_MONOTONIC reaches `until_ns`. Returns how many are ready, or -errno. */
-int opp_bench_poll(struct pollfd *_Nonnull all, uint32_t count, uint64_t until_ns);
+/*
+ * Waits until one of them is ready or CLOCK_MONOTONIC reaches `until_ns`. Returns how many numbers, at most
+ * `count`, it has put into `ready`, or -errno; those that it has no room for come with the next call.
+ */
+int opp_bench_watch_wait(int watch, uint32_t *_Nonnull ready, uint32_t count, uint64_t until_ns);
 
 /* Puts the calling thread into the block layer's idle class. Returns 0 or -errno. */
 int opp_bench_idle_io(void);
+
+/*
+ * CPU time of a piece of work that goes from thread to thread: each stretch of it on one thread is begun and
+ * ended there. Ending returns the nanoseconds since the begin; 0 where the thread has none.
+ */
+void opp_bench_stretch_begin(void);
+uint64_t opp_bench_stretch_end(void);
 
 OPP_END_DECLS
 

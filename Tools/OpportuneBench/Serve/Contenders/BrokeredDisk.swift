@@ -11,7 +11,8 @@ struct BrokeredDisk: Disk {
 
   func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
     do throws(IOError) {
-      return BrokeredFile(try await descriptor(path, mode, .direct, for: side), self)
+      let options: FileDescriptor.OpenOptions = mode == .readingCached ? [] : .direct
+      return BrokeredFile(try await descriptor(path, mode, options, for: side), self)
     } catch {
       // Not every file system knows O_DIRECT.
       guard error.code == .system(.invalidArgument) else { throw error }
@@ -23,8 +24,8 @@ struct BrokeredDisk: Disk {
     _ path: String, _ mode: DiskMode, _ options: FileDescriptor.OpenOptions, for side: Side
   ) async throws(IOError) -> FileDescriptor {
     try await self[side].open(
-      FilePath(path), mode == .reading ? .readOnly : .readWrite,
-      options: mode == .reading ? options : options.union([.create, .exclusiveCreate]),
+      FilePath(path), mode == .creating ? .readWrite : .readOnly,
+      options: mode == .creating ? options.union([.create, .exclusiveCreate]) : options,
       permissions: .ownerReadWrite)
   }
 

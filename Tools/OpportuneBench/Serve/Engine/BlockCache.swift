@@ -22,6 +22,7 @@ protocol BlockMemory: Sendable {
 final class BlockCache: Sendable {
   let memory: any BlockMemory
   private let runtime: any EngineRuntime
+  private let background: WorkAccount
   private let flights = Mutex<[BlockKey: Announced]>([:])
   private let nextFlight = Atomic<UInt64>(0)
   let hits = Atomic<Int>(0)
@@ -40,9 +41,10 @@ final class BlockCache: Sendable {
     let flight: Flight<Run>
   }
 
-  init(memory: any BlockMemory, runtime: any EngineRuntime) {
+  init(memory: any BlockMemory, runtime: any EngineRuntime, background: WorkAccount = WorkAccount()) {
     self.memory = memory
     self.runtime = runtime
+    self.background = background
   }
 
   /// Lets a query look at a block.
@@ -70,10 +72,11 @@ final class BlockCache: Sendable {
   }
 
   private func run(_ first: Int, count: Int, of segment: SegmentFile, for side: Side) async throws -> Run {
+    let account = side == .background ? background : WorkAccount.ofRequest
     let keys = (first..<first + count).map { BlockKey(segment: segment.number, block: $0) }
     if let known = flights.withLock({ $0[keys[0]] }) {
       waits.add(1, ordering: .relaxed)
-      let run = try await known.flight.value()
+      let run = try await account.waitForOthers { try await known.flight.value() }
       // One of the background's may have begun behind the first block, and so have fewer of ours.
       if run.first <= first, run.first + run.bytes.count / DiskBlock.size >= first + count { return run }
     }
@@ -84,13 +87,17 @@ final class BlockCache: Sendable {
         for key in keys where flights[key]?.number == number { flights[key] = nil }
       }
     }
-    return try await runtime.run(side) { flight in
-      let announced = Announced(number: number, flight: flight)
-      flights.withLock { flights in
-        for key in keys where flights[key] == nil { flights[key] = announced }
+    return try await account.wait {
+      try await runtime.run(side) { flight in
+        let announced = Announced(number: number, flight: flight)
+        flights.withLock { flights in
+          for key in keys where flights[key] == nil { flights[key] = announced }
+        }
+      } _: {
+        let bytes = try await segment.readBlocks(first, count: count, for: side)
+        account?.end()
+        return Run(first: first, bytes: bytes)
       }
-    } _: {
-      Run(first: first, bytes: try await segment.readBlocks(first, count: count, for: side))
     }
   }
 }

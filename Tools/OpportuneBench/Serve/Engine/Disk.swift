@@ -5,8 +5,15 @@ protocol Disk: Sendable {
 
 enum DiskMode: Sendable {
   case reading
+  /// Through the page cache.
+  case readingCached
   /// A new file.
   case creating
+}
+
+/// How queries read the index; background never reads it through the page cache, which it would fill.
+enum FileAccess: String, Sendable, Codable, CaseIterable {
+  case cached, direct
 }
 
 /// An open file; closed with its last reference. Offsets and counts are whole blocks of 4 KiB.

@@ -17,10 +17,15 @@ struct EngineCount: Equatable, Sendable {
   var cacheWaits: UInt64 = 0
   /// Background work that failed.
   var failures: UInt64 = 0
+  /// Nanoseconds of CPU of the engine's background code, on whatever threads; and what it read and wrote.
+  var backgroundCPU: UInt64 = 0
+  var backgroundRead: UInt64 = 0
+  var backgroundWritten: UInt64 = 0
 
   private static let fields: [WritableKeyPath<EngineCount, UInt64> & Sendable] = [
     \.time, \.documents, \.indexedBytes, \.merges, \.mergedBytes, \.checkedBytes, \.indexes, \.refused,
     \.cacheHits, \.cacheMisses, \.cacheWaits, \.failures,
+    \.backgroundCPU, \.backgroundRead, \.backgroundWritten,
   ]
 
   init() {}

@@ -65,6 +65,17 @@ struct ServeResponse: Equatable, Sendable {
     case refused
   }
 
+  /// Where the time of an answer went, in the server. Nanoseconds.
+  struct Spent: Equatable, Sendable {
+    /// `CLOCK_MONOTONIC` as the server came to answer, and as it had.
+    var begin: UInt64 = 0
+    var end: UInt64 = 0
+    /// Of the engine's code; in reads; waiting for what others had under way.
+    var cpu: UInt64 = 0
+    var reading: UInt64 = 0
+    var waiting: UInt64 = 0
+  }
+
   var id: UInt64
   var status = Status.answered
   /// Occurrences, or lines.
@@ -74,10 +85,11 @@ struct ServeResponse: Equatable, Sendable {
   var chunk: UInt32 = 0
   /// Of a heavy request: microseconds until its thread was first seen at a lower priority; 0 if it never was.
   var loweredAfter: UInt32 = 0
+  var spent = Spent()
   /// Statistics.
   var counters: [UInt64] = []
 
-  static let head = 8 + 1 + 8 + 4 + 4 + 4
+  static let head = 8 + 1 + 8 + 4 + 4 + 4 + 5 * 8
   static let lengths = head...head + 8 * 64
 
   func encoded() -> [UInt8] {
@@ -89,6 +101,7 @@ struct ServeResponse: Equatable, Sendable {
     bytes.put(documents)
     bytes.put(chunk)
     bytes.put(loweredAfter)
+    for time in [spent.begin, spent.end, spent.cpu, spent.reading, spent.waiting] { bytes.put(time) }
     for counter in counters { bytes.put(counter) }
     return bytes
   }
@@ -106,6 +119,9 @@ struct ServeResponse: Equatable, Sendable {
     documents = try reader.take()
     chunk = try reader.take()
     loweredAfter = try reader.take()
+    spent = Spent(
+      begin: try reader.take(), end: try reader.take(), cpu: try reader.take(), reading: try reader.take(),
+      waiting: try reader.take())
     while !reader.isAtEnd { counters.append(try reader.take()) }
   }
 }

@@ -10,8 +10,8 @@ import Glibc
 /// `pread` and `pwrite` on the caller's thread, which waits: what programs do that have no broker.
 struct PlainDisk: Disk {
   func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
-    let flags = O_CLOEXEC | (mode == .reading ? O_RDONLY : O_RDWR | O_CREAT | O_EXCL)
-    var descriptor = Glibc.open(path, flags | direct, 0o600)
+    let flags = O_CLOEXEC | (mode == .creating ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY)
+    var descriptor = Glibc.open(path, mode == .readingCached ? flags : flags | direct, 0o600)
     // Not every file system knows O_DIRECT.
     if descriptor < 0, errno == EINVAL { descriptor = Glibc.open(path, flags, 0o600) }
     guard descriptor >= 0 else { throw EngineError.failed("'\(path)' was not opened") }

@@ -18,6 +18,7 @@ final class SearchEngine: Sendable {
   private let documents = DocumentTable()
   private let popularity = Popularity()
   private let counted = Mutex(EngineCount())
+  private let background: WorkAccount
   private let nextFile = Atomic<Int>(0)
   private let nextScrub = Atomic<Int>(0)
   private let isStopping = Atomic<Bool>(false)
@@ -26,14 +27,19 @@ final class SearchEngine: Sendable {
   ///   - folder: for the segments that it makes.
   ///   - segments: paths of the index to begin with; the engine removes those that it replaces.
   init(
-    source: String, folder: String, segments: [String], disk: any Disk, runtime: any EngineRuntime,
-    cache: any BlockMemory
+    source: String, folder: String, segments: [String], disk: any Disk, files: FileAccess = .direct,
+    runtime: any EngineRuntime, cache: any BlockMemory
   ) async throws {
+    let background = WorkAccount()
+    let disk = CountedDisk(disk: disk, background: background, files: files)
     self.folder = folder
     self.disk = disk
+    self.background = background
     self.runtime = runtime
-    self.source = try await DocumentSource(opening: source, on: disk)
-    self.cache = BlockCache(memory: cache, runtime: runtime)
+    // Only background reads the documents.
+    self.source = try await DocumentSource(
+      opening: source, on: CountedDisk(disk: disk.disk, background: background))
+    self.cache = BlockCache(memory: cache, runtime: runtime, background: background)
     var files: [SegmentFile] = []
     for path in segments { files.append(try await SegmentFile.open(path, on: disk, for: .background)) }
     catalogue = Catalogue(chunks: self.source.chunks.count, current: files)
@@ -44,6 +50,9 @@ final class SearchEngine: Sendable {
     count.cacheHits = UInt64(cache.hits.load(ordering: .relaxed))
     count.cacheMisses = UInt64(cache.misses.load(ordering: .relaxed))
     count.cacheWaits = UInt64(cache.waits.load(ordering: .relaxed))
+    count.backgroundCPU = background.cpu
+    count.backgroundRead = background.bytesRead
+    count.backgroundWritten = background.bytesWritten
     count.time = monotonicNow()
     return count
   }
@@ -55,6 +64,17 @@ final class SearchEngine: Sendable {
 
   /// Answers a request; one that cannot be answered is refused.
   func answer(_ request: ServeRequest) async -> ServeResponse {
+    let begin = monotonicNow()
+    let account = WorkAccount()
+    var response = await WorkAccount.$ofRequest.withValue(account) {
+      await account.run { await outcome(of: request) }
+    }
+    response.spent = ServeResponse.Spent(
+      begin: begin, end: monotonicNow(), cpu: account.cpu, reading: account.reading, waiting: account.waiting)
+    return response
+  }
+
+  private func outcome(of request: ServeRequest) async -> ServeResponse {
     do {
       return try await respond(to: request)
     } catch {
@@ -75,6 +95,8 @@ final class SearchEngine: Sendable {
       let found = try await find(query.words, in: catalogue.segments)
       response.matches = UInt64(found.matches)
       response.documents = UInt32(found.documents)
+      // The last of it, and too little to look at the clock twice more.
+      WorkAccount.ofRequest?.end()
       await popularity.note(word)
     case .heavy:
       (response.matches, response.loweredAfter) = try await scan(try Pattern(request.text))
@@ -82,7 +104,7 @@ final class SearchEngine: Sendable {
       guard let query = Query(request.text + " "), let fresh = catalogue.fresh() else {
         throw EngineError(.malformed, "nothing is being indexed")
       }
-      let segment = try await fresh.segment.value()
+      let segment = try await WorkAccount.ofRequest.waitForOthers { try await fresh.segment.value() }
       response.matches = UInt64(try await find(query.words, in: [segment]).matches)
       response.chunk = UInt32(fresh.chunk)
     case .statistics:
@@ -185,13 +207,15 @@ final class SearchEngine: Sendable {
   var isStopped: Bool { isStopping.load(ordering: .relaxed) }
 
   /// One piece of background work: builds, merges or, where others are at the last of that, checks.
-  func maintainOnce() async {
+  func maintainOnce() async { await background.run { await maintainPiece() } }
+
+  private func maintainPiece() async {
     do {
       switch catalogue.take() {
       case .build(let chunk): try await build(chunk)
       case .merge(let segments, let level): try await merge(segments, level: level)
       case .nothing:
-        guard let replaced = catalogue.publish() else { return try await scrubOnce() }
+        guard let replaced = catalogue.publish() else { return try await scrubPiece() }
         counted.withLock { $0.indexes += 1 }
         for segment in replaced { unlink(segment.path) }
       }
@@ -214,7 +238,9 @@ final class SearchEngine: Sendable {
   }
 
   /// Compares some blocks of the index with their checksums.
-  func scrubOnce() async throws {
+  func scrubOnce() async throws { try await background.run { try await scrubPiece() } }
+
+  private func scrubPiece() async throws {
     let segments = catalogue.segments
     let turn = nextScrub.add(1, ordering: .relaxed).oldValue
     let pieces = segments.map { ($0.blocks.count + Self.scrubbed - 1) / Self.scrubbed }
@@ -243,24 +269,30 @@ final class SearchEngine: Sendable {
   private func build(_ chunk: Int) async throws {
     do {
       let path = newPath()
-      let segment = try await runtime.run(.background) {
-        catalogue.isBuilding(chunk, $0)
-      } _: { [self] in
-        let texts = try await source.read(chunk, for: .background)
-        let segment = try await SegmentBuild.write(texts, to: path, on: disk, for: .background)
-        for text in texts { documents.update(text.id, bytes: text.text.count) }
-        counted.withLock { count in
-          count.documents += UInt64(texts.count)
-          count.indexedBytes += UInt64(segment.layout.textBytes)
+      let segment = try await background.wait {
+        try await runtime.run(.background) {
+          catalogue.isBuilding(chunk, $0)
+        } _: { [self] in
+          try await background.run { try await index(chunk, to: path) }
         }
-        return segment
       }
       catalogue.hasBuilt(chunk, segment)
-      _ = await popularity.age(16)
+      _ = await background.wait { await popularity.age(16) }
     } catch {
       catalogue.hasFailed(chunk: chunk)
       throw error
     }
+  }
+
+  private func index(_ chunk: Int, to path: String) async throws -> SegmentFile {
+    let texts = try await source.read(chunk, for: .background)
+    let segment = try await SegmentBuild.write(texts, to: path, on: disk, for: .background)
+    for text in texts { documents.update(text.id, bytes: text.text.count) }
+    counted.withLock { count in
+      count.documents += UInt64(texts.count)
+      count.indexedBytes += UInt64(segment.layout.textBytes)
+    }
+    return segment
   }
 
   private func merge(_ segments: [SegmentFile], level: Int) async throws {

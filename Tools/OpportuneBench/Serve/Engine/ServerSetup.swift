@@ -13,6 +13,8 @@ struct ServerSetup: Codable, Sendable {
   /// For blocks in memory.
   var cacheBytes: Int
   var hasBackground: Bool
+  /// How queries read the index.
+  var files = FileAccess.direct
 
   /// So many index and merge, one more checks.
   var indexers: Int { cores }
@@ -25,7 +27,7 @@ extension SearchEngine {
     cache: (any BlockMemory)? = nil
   ) async throws {
     try await self.init(
-      source: setup.source, folder: setup.folder, segments: setup.segments, disk: disk, runtime: runtime,
-      cache: cache ?? LRUBlockMemory(bytes: setup.cacheBytes))
+      source: setup.source, folder: setup.folder, segments: setup.segments, disk: disk, files: setup.files,
+      runtime: runtime, cache: cache ?? LRUBlockMemory(bytes: setup.cacheBytes))
   }
 }

@@ -12,6 +12,8 @@ struct ServeSample: Sendable {
   var answered: Nanoseconds = 0
   /// Microseconds until its thread was seen at a lower priority; 0 if it never was.
   var loweredAfter: UInt32 = 0
+  /// As the server says.
+  var spent = ServeResponse.Spent()
 }
 
 /// All clients, on one thread: sends at the intended times, late or not, and stamps answers as they come. In
@@ -20,6 +22,9 @@ final class ServeGenerator {
   private let plan: ServePlan
   private let questions: ServeQuestions
   private var connections: [Connection] = []
+  /// Of all connections: looking at each of thousands in turn would take longer than a request.
+  private let watch: Int32
+  private var ready = [UInt32](repeating: 0, count: 64)
   private(set) var samples: [ServeSample] = []
   /// The first answer that was wrong.
   private(set) var fault: String?
@@ -32,6 +37,7 @@ final class ServeGenerator {
     var reader = MessageReader()
     /// Of what the socket did not take yet.
     var unsent: [UInt8] = []
+    var waitsForRoom = false
     var isOpen = true
   }
 
@@ -39,20 +45,28 @@ final class ServeGenerator {
   init(_ plan: ServePlan, _ questions: ServeQuestions, socket path: String) throws {
     self.plan = plan
     self.questions = questions
-    for _ in 0..<plan.connections {
+    watch = opp_bench_watch_open()
+    guard watch >= 0 else { throw BenchError.failed("no watch over the clients' sockets", -watch) }
+    for index in 0..<plan.connections {
       let socket = try UnixSocket.connect(to: path)
       _ = fcntl(socket, F_SETFL, O_NONBLOCK)
       connections.append(Connection(socket: socket))
+      let code = opp_bench_watch_add(watch, socket, UInt32(index))
+      guard code == 0 else { throw BenchError.failed("a client's socket is not watched", -code) }
     }
   }
 
-  deinit { for connection in connections { close(connection.socket) } }
+  deinit {
+    for connection in connections { close(connection.socket) }
+    if watch >= 0 { close(watch) }
+  }
 
   /// Sends what is intended until the plan's end, and waits for answers until `limit` after it.
   func run(from begin: Nanoseconds, limit: Nanoseconds, isInterrupted: () -> Bool) {
     sharpenTimersOfCaller()
     var streams = plan.streams()
-    while let next = Self.earliest(streams), !isInterrupted() {
+    var earliest = Self.earliest(streams)
+    while let next = earliest, !isInterrupted() {
       let intended = begin + streams[next].schedule.next
       let now = SystemClock.now()
       if now < intended {
@@ -63,6 +77,7 @@ final class ServeGenerator {
       send(streams[next].kind(streams[next].arrivals), on: streams[next].connection, intended: intended)
       streams[next].schedule.advance()
       streams[next].arrivals += 1
+      earliest = Self.earliest(streams)
       receive(until: 0)
     }
     // What was answered late counts with all of its time.
@@ -84,8 +99,12 @@ final class ServeGenerator {
   }
 
   static func earliest(_ streams: [ServePlan.Stream]) -> Int? {
-    streams.indices.filter { streams[$0].schedule.next < streams[$0].end }
-      .min { streams[$0].schedule.next < streams[$1].schedule.next }
+    var earliest: Int?
+    for index in streams.indices where streams[index].schedule.next < streams[index].end {
+      if let other = earliest, streams[other].schedule.next <= streams[index].schedule.next { continue }
+      earliest = index
+    }
+    return earliest
   }
 
   private func send(_ kind: ServeRequest.Kind, on connection: Int, intended: Nanoseconds) {
@@ -119,29 +138,39 @@ final class ServeGenerator {
     if sent > 0 {
       connections[index].unsent.removeFirst(sent)
     } else if errno != EAGAIN, errno != EINTR {
-      connections[index].isOpen = false
+      end(index)
     }
+    watchForRoom(index)
+  }
+
+  /// Only where something is left to be sent: there nearly always is room.
+  private func watchForRoom(_ index: Int) {
+    let writes = !connections[index].unsent.isEmpty
+    guard connections[index].isOpen, writes != connections[index].waitsForRoom else { return }
+    connections[index].waitsForRoom = writes
+    _ = opp_bench_watch_change(watch, connections[index].socket, UInt32(index), writes)
+  }
+
+  private func end(_ index: Int) {
+    connections[index].isOpen = false
+    _ = opp_bench_watch_remove(watch, connections[index].socket)
   }
 
   /// Takes what comes until then; once what is there has been taken.
   private func receive(until end: Nanoseconds) {
-    var polled = connections.map { connection in
-      pollfd(
-        fd: connection.isOpen ? connection.socket : -1,
-        events: Int16(POLLIN) | (connection.unsent.isEmpty ? 0 : Int16(POLLOUT)), revents: 0)
-    }
-    let ready = opp_bench_poll(&polled, UInt32(polled.count), end)
-    guard ready > 0 else { return }
+    let count = opp_bench_watch_wait(watch, &ready, UInt32(ready.count), end)
+    guard count > 0 else { return }
     let now = SystemClock.now()
-    for index in polled.indices where polled[index].revents != 0 {
-      if polled[index].revents & Int16(POLLOUT) != 0 { flush(index) }
-      if polled[index].revents & ~Int16(POLLOUT) != 0 { take(index, now) }
+    for number in ready[..<Int(count)] {
+      flush(Int(number))
+      take(Int(number), now)
     }
   }
 
   private func take(_ index: Int, _ now: Nanoseconds) {
+    guard connections[index].isOpen else { return }
     guard UnixSocket.receive(from: connections[index].socket, into: &connections[index].reader) != nil else {
-      if errno != EAGAIN { connections[index].isOpen = false }
+      if errno != EAGAIN { end(index) }
       return
     }
     do throws(EngineError) {
@@ -153,6 +182,7 @@ final class ServeGenerator {
         let id = Int(response.id)
         samples[id].answered = now
         samples[id].loweredAfter = response.loweredAfter
+        samples[id].spent = response.spent
         answered += 1
         let question = questions(of: samples[id].kind)[samples[id].question]
         if let found = question.fault(of: response) {
@@ -161,7 +191,7 @@ final class ServeGenerator {
       }
     } catch {
       fault = fault ?? error.description
-      connections[index].isOpen = false
+      end(index)
     }
   }
 }

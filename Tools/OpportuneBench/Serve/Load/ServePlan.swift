@@ -9,24 +9,37 @@ struct ServePlan: Sendable {
     case full
   }
 
+  /// Connections of typists, unless asked otherwise.
+  static let typists = 32
+
   /// Connections of typists.
-  var clients = 32
-  /// Between two questions of a typist.
-  var keystroke = (mean: 40_000.0, jitter: 20_000.0)
+  var clients: Int
+  /// Between two questions of a typist: the more there are, the longer, so that as much is asked in all.
+  var keystroke: (mean: Double, jitter: Double)
   /// So many questions of a typist are short, and the next is a phrase.
   var shortBetweenPhrases = 39
+  /// Microseconds for each heavy request, of which so many come at once: the more, the longer apart.
   var heavyEvery = 1_000_000.0
+  var heavyAtOnce: Int
   var freshEvery = 500_000.0
-  /// Heavy requests on an idle machine, one after the other behind the typists.
-  var heavyWhenIdle = 3
+  /// Heavy requests on an idle machine, one after the other behind the typists: half as many as under full
+  /// load, so that a run of five windows of 24 s has percentiles of them.
+  var heavyWhenIdle: Int
   var load: Load
   var duration: Nanoseconds
   /// The same for all contenders of a repeat.
   var seed: UInt64
 
-  init(load: Load, duration: Nanoseconds, seed: UInt64) {
+  init(
+    load: Load, duration: Nanoseconds, seed: UInt64, connections: Int = typists, heavyAtOnce: Int = 1
+  ) {
+    clients = connections
+    let share = Double(connections) / Double(Self.typists)
+    keystroke = (mean: 40_000 * share, jitter: 20_000 * share)
+    self.heavyAtOnce = heavyAtOnce
     self.load = load
     self.duration = duration
+    heavyWhenIdle = max(3, Int(Double(duration) / 1000 / heavyEvery / 2))
     self.seed = seed
   }
 
@@ -41,7 +54,7 @@ struct ServePlan: Sendable {
   }
 
   /// Connections of heavy requests, in turns: one that takes long does not keep the next from being sent.
-  var heavyConnections: Int { 4 }
+  var heavyConnections: Int { 4 * heavyAtOnce }
   var connections: Int { clients + heavyConnections + 1 }
 
   func streams() -> [Stream] {
@@ -59,7 +72,8 @@ struct ServePlan: Sendable {
         Stream(
           connection: clients + index,
           schedule: ArrivalSchedule(
-            every: heavyEvery * Double(heavyConnections), first: heavyEvery * (Double(index) + 0.3)),
+            every: heavyEvery * Double(heavyConnections),
+            first: heavyEvery * (Double(index / heavyAtOnce * heavyAtOnce) + 0.3)),
           kind: { _ in .heavy }, end: duration))
     }
     streams.append(

@@ -26,11 +26,17 @@ package enum ServeJSON {
     let contender: String
     let load: String
     let request: String
-    let latencyUs: Percentiles
+    let latencyUs: KnownPercentiles
+    /// Means of all that were answered, and of the latest hundredth; left out where those are too few.
+    let spentUs: Spent
+    let latestSpentUs: Spent?
     let requests: Int
     let unanswered: Int
-    let sentLateUs: Percentiles
+    let sentLateUs: KnownPercentiles
     let refused: UInt64
+    let backgroundCpuS: Double
+    let backgroundReadMb: Double
+    let backgroundWrittenMb: Double
     let documentsPerS: Double
     let indexedMbPerS: Double
     let merges: UInt64
@@ -48,11 +54,16 @@ package enum ServeJSON {
       contender = tally.contender
       load = tally.load.rawValue
       request = row.name
-      latencyUs = rounded(row.latency)
+      latencyUs = row.latency
+      spentUs = Spent(row.spending.all)
+      latestSpentUs = row.spending.late.requests > 0 ? Spent(row.spending.late) : nil
       requests = row.account.samples
       unanswered = row.account.unfinished
-      sentLateUs = rounded(row.account.lateness.percentiles)
+      sentLateUs = KnownPercentiles(row.account.lateness)
       refused = tally.count.refused
+      backgroundCpuS = rounded(tally.backgroundCPUSeconds)
+      backgroundReadMb = rounded(tally.backgroundReadMegabytes)
+      backgroundWrittenMb = rounded(tally.backgroundWrittenMegabytes)
       documentsPerS = rounded(tally.documentsPerSecond)
       indexedMbPerS = rounded(tally.indexedMegabytesPerSecond)
       merges = tally.count.merges
@@ -63,6 +74,24 @@ package enum ServeJSON {
       loweredAfterUs = row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil
       residentMb = rounded(tally.residentMegabytes)
       memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
+    }
+  }
+
+  private struct Spent: Encodable {
+    let queue: Double
+    let cpu: Double
+    let reads: Double
+    let others: Double
+    let rest: Double
+    let reply: Double
+
+    init(_ spent: ServeTimeSpent) {
+      queue = rounded(spent[.queue])
+      cpu = rounded(spent[.cpu])
+      reads = rounded(spent[.reading])
+      others = rounded(spent[.others])
+      rest = rounded(spent[.rest])
+      reply = rounded(spent[.reply])
     }
   }
 }

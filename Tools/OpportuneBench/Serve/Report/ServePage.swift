@@ -25,6 +25,8 @@ package enum ServePage {
         guard !rows.isEmpty else { continue }
         parts.append("<h3>\(kind) requests, µs</h3>")
         parts.append(HTMLReport.table(ServeTable.latencyHeads, rows.map(ServeTable.latencyCells)))
+        parts.append("<h4>Where the time went, mean µs</h4>")
+        parts.append(HTMLReport.table(ServeTable.spentHeads, rows.flatMap(ServeTable.spentCells)))
       }
       parts.append("<h3>What else was done</h3>")
       parts.append(HTMLReport.table(ServeTable.serverHeads, tallies.map(ServeTable.serverCells)))

@@ -13,10 +13,11 @@ package struct ServeReport: Sendable {
     let tally: ServeTally
     let kind: ServeRequest.Kind
     let account: LatencyAccount
+    let spending: ServeSpending
 
     var name: String { String(describing: kind) }
     /// Intended keystroke to answer.
-    var latency: Percentiles { account.intendedFinish.percentiles }
+    var latency: KnownPercentiles { KnownPercentiles(account.intendedFinish) }
   }
 
   /// In the order of the kinds, idle before full, contenders as they come.
@@ -24,7 +25,9 @@ package struct ServeReport: Sendable {
     ServePlan.Load.allCases.flatMap { load in
       ServeRequest.Kind.allCases.flatMap { kind in
         tallies.filter { $0.load == load }.compactMap { tally in
-          tally.accounts[kind].map { Row(tally: tally, kind: kind, account: $0) }
+          tally.accounts[kind].map {
+            Row(tally: tally, kind: kind, account: $0, spending: tally.spending[kind] ?? ServeSpending())
+          }
         }
       }
     }
@@ -38,6 +41,11 @@ extension ServeTally {
   var indexedMegabytesPerSecond: Double { seconds > 0 ? Double(count.indexedBytes) / 1e6 / seconds : 0 }
   var mergedMegabytes: Double { Double(count.mergedBytes) / 1e6 }
   var checkedMegabytes: Double { Double(count.checkedBytes) / 1e6 }
+  /// Of the engine's background code, in all of the windows.
+  var backgroundCPUSeconds: Double { Double(count.backgroundCPU) / 1e9 }
+  var backgroundReadMegabytes: Double { Double(count.backgroundRead) / 1e6 }
+  var backgroundWrittenMegabytes: Double { Double(count.backgroundWritten) / 1e6 }
+  var backgroundMegabytes: Double { backgroundReadMegabytes + backgroundWrittenMegabytes }
   var residentMegabytes: Double { Double(resident) / 1e6 }
   /// Share of looks into the block cache that found the block.
   var hitShare: Double {
@@ -47,10 +55,10 @@ extension ServeTally {
   /// Of all kinds.
   var unanswered: Int { accounts.values.reduce(0) { $0 + $1.unfinished } }
   /// The generator's own: intended to sent.
-  var lateness: Percentiles {
+  var lateness: KnownPercentiles {
     var all = TimeHistogram()
     for account in accounts.values { all.add(account.lateness) }
-    return all.percentiles
+    return KnownPercentiles(all)
   }
 }
 

@@ -10,6 +10,9 @@ package enum ServeTable {
         guard !own.isEmpty else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
         lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
+        guard own.contains(where: { $0.spending.all.requests > 0 }) else { continue }
+        lines += ["", "\(load.rawValue), \(kind) requests: where the time went, mean us"]
+        lines += ReportTable.align([spentHeads] + own.flatMap(spentCells))
       }
       let tallies = report.tallies.filter { $0.load == load }
       guard !tallies.isEmpty else { continue }
@@ -27,25 +30,35 @@ package enum ServeTable {
   static let latencyHeads = ["contender", "p50", "p90", "p99", "p99.9", "max", "requests"]
 
   static func latencyCells(_ row: ServeReport.Row) -> [String] {
-    let latency = row.latency
-    return [row.tally.contender]
-      + [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(microseconds)
-      + [String(row.account.samples)]
+    [row.tally.contender] + row.latency.cells + [String(row.account.samples)]
+  }
+
+  static let spentHeads = ["contender"] + ServeTimeSpent.Part.allCases.map(\.head) + ["requests"]
+
+  /// A line of all, and one of the latest hundredth where there are enough.
+  static func spentCells(_ row: ServeReport.Row) -> [[String]] {
+    [(row.tally.contender, row.spending.all), ("  latest 1 %", row.spending.late)].compactMap { name, spent in
+      guard spent.requests > 0 else { return nil }
+      return [name] + ServeTimeSpent.Part.allCases.map { microseconds(spent[$0]) } + [String(spent.requests)]
+    }
   }
 
   static let serverHeads = [
-    "contender", "documents/s", "MB/s", "merges", "merged MB", "checked MB", "cache hits", "lowered after ms",
+    "contender", "background CPU s", "background MB", "documents/s", "MB/s", "merges", "merged MB",
+    "checked MB", "cache hits", "lowered after ms",
     "MB resident", "refused", "unanswered", "sent late p99, us", "max",
   ]
 
   static func serverCells(_ tally: ServeTally) -> [String] {
     let late = tally.lateness
     return [
-      tally.contender, fixed(tally.documentsPerSecond, 0), fixed(tally.indexedMegabytesPerSecond, 1),
+      tally.contender, fixed(tally.backgroundCPUSeconds, 2), fixed(tally.backgroundMegabytes, 0),
+      fixed(tally.documentsPerSecond, 0), fixed(tally.indexedMegabytesPerSecond, 1),
       String(tally.count.merges), fixed(tally.mergedMegabytes, 0), fixed(tally.checkedMegabytes, 0),
       "\(fixed(tally.hitShare * 100, 0)) %",
       tally.lowered.isEmpty ? "–" : fixed(median(tally.lowered) / 1000, 1), fixed(tally.residentMegabytes, 0),
-      String(tally.count.refused), String(tally.unanswered), microseconds(late.p99), microseconds(late.max),
+      String(tally.count.refused), String(tally.unanswered), late.p99.map(microseconds) ?? "–",
+      late.max.map(microseconds) ?? "–",
     ]
   }
 }

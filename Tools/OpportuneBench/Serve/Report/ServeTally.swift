@@ -5,6 +5,7 @@ struct ServeTally: Sendable {
   let contender: String
   let load: ServePlan.Load
   var accounts: [ServeRequest.Kind: LatencyAccount] = [:]
+  var spending: [ServeRequest.Kind: ServeSpending] = [:]
   var count = EngineCount()
   var resident: UInt64 = 0
   /// Of heavy requests: microseconds until the thread was seen at a lower priority, of those that it was.
@@ -24,10 +25,13 @@ struct ServeTally: Sendable {
     for kind in ServeRequest.Kind.allCases where kind != .statistics {
       let samples = outcome.samples.filter { $0.kind == kind }
       guard !samples.isEmpty else { continue }
-      accounts[kind, default: LatencyAccount()].count(samples.map(\.times), windowEnd: outcome.end) { time in
+      let isLeftOut = { (time: Nanoseconds) in
         // Heavy requests on an idle machine come behind the window.
         time < outcome.measured.lowerBound || leftOut.contains { $0.contains(time) }
       }
+      accounts[kind, default: LatencyAccount()].count(
+        samples.map(\.times), windowEnd: outcome.end, isLeftOut: isLeftOut)
+      spending[kind, default: ServeSpending()].count(samples.filter { !isLeftOut($0.intended) })
     }
     count = count.adding(outcome.count)
     resident = max(resident, outcome.resident)

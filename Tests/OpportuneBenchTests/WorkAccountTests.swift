@@ -1,0 +1,102 @@
+import OpportuneBase
+import TestSupport
+import Testing
+
+@testable import OpportuneBench
+
+@Suite(.bounded) struct WorkAccountTests {
+  /// Ends by itself: the clock goes on as long as it is looked at.
+  private func use(_ cpu: Nanoseconds) {
+    let end = SystemClock.threadCPU() + cpu
+    while SystemClock.threadCPU() < end {}
+  }
+
+  /// Of a piece of work that waits: what runs meanwhile on its thread is not its own.
+  @Test func cpuTimeIsThatOfTheWorkAlone() async {
+    let account = WorkAccount()
+    await account.run {
+      use(2_000_000)
+      await account.wait { use(50_000_000) }
+      use(2_000_000)
+    }
+    #expect((4_000_000..<40_000_000).contains(account.cpu), "\(account.cpu)")
+    // Outside of it nothing is counted.
+    let before = account.cpu
+    use(2_000_000)
+    account.end()
+    #expect(account.cpu == before)
+  }
+
+  /// Queries read as asked, background always without the page cache.
+  @Test(arguments: FileAccess.allCases)
+  func queriesReadAsAsked(_ files: FileAccess) async throws {
+    let folder = try ServeTestFolder()
+    let plain = ModeDisk()
+    let disk = CountedDisk(disk: plain, background: WorkAccount(), files: files)
+    _ = try await SegmentBuild.write(
+      randomDocuments(2, words: 9, seed: 1), to: "\(folder.path)/one", on: disk, for: .background)
+    plain.forget()
+    let segment = try await SegmentFile.open("\(folder.path)/one", on: disk, for: .background)
+    _ = try await segment.readBlocks(1, count: 1, for: .background)
+    #expect(plain.reads.allSatisfy { $0 == .reading } && !plain.reads.isEmpty)
+    plain.forget()
+    _ = try await segment.readBlocks(1, count: 1, for: .foreground)
+    #expect(plain.reads == [files == .cached ? .readingCached : .reading])
+  }
+
+  /// Blocks of both sides, of which those of background count.
+  @Test func whatBackgroundReadsAndWritesIsCounted() async throws {
+    let folder = try ServeTestFolder()
+    let account = WorkAccount()
+    let disk = CountedDisk(disk: PlainDisk(), background: account)
+    let path = "\(folder.path)/file"
+    let file = try await disk.open(path, .creating, for: .background)
+    for side in Side.allCases {
+      try await file.write(2 * DiskBlock.size, at: 0, for: side) {
+        $0.copyBytes(from: repeatElement(7, count: 8))
+      }
+      _ = try await file.read(DiskBlock.size, at: 0, for: side) { $0[7] }
+    }
+    #expect(account.bytesWritten == 2 * 4096 && account.bytesRead == 4096)
+  }
+}
+
+/// A disk that tells how the files were opened that are read.
+private final class ModeDisk: Disk, @unchecked Sendable {
+  private let lock = Lock()
+  private var modes: [DiskMode] = []  // protected by `lock`
+
+  var reads: [DiskMode] { lock.withLock { modes } }
+  func forget() { lock.withLock { modes = [] } }
+
+  func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
+    ModeFile(try await PlainDisk().open(path, mode, for: side), mode, self)
+  }
+
+  private final class ModeFile: DiskFile {
+    let file: any DiskFile
+    let mode: DiskMode
+    let disk: ModeDisk
+
+    init(_ file: any DiskFile, _ mode: DiskMode, _ disk: ModeDisk) {
+      self.file = file
+      self.mode = mode
+      self.disk = disk
+    }
+
+    var size: Int { get async throws { try await file.size } }
+
+    func read<Value>(
+      _ count: Int, at offset: Int, for side: Side, _ body: (UnsafeRawBufferPointer) throws -> Value
+    ) async throws -> Value {
+      disk.lock.withLock { disk.modes.append(mode) }
+      return try await file.read(count, at: offset, for: side, body)
+    }
+
+    func write(
+      _ count: Int, at offset: Int, for side: Side, _ fill: (UnsafeMutableRawBufferPointer) -> Void
+    ) async throws { try await file.write(count, at: offset, for: side, fill) }
+
+    func synchronize(for side: Side) async throws { try await file.synchronize(for: side) }
+  }
+}

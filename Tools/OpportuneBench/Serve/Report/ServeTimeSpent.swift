@@ -1,0 +1,64 @@
+import OpportuneBase
+
+/// Where the time of requests went, from the intended keystroke to the answer: sums over requests.
+struct ServeTimeSpent: Sendable {
+  /// What a request is in, in the order of the table. The parts of a request add up to its latency.
+  enum Part: Int, CaseIterable, Sendable {
+    /// Until the server came to answer: on its way, for a thread, for a token, behind others.
+    case queue
+    /// CPU time of the engine's own code.
+    case cpu
+    /// Between asking for a read and having it.
+    case reading
+    /// For what others have under way: a block that is being read, a segment that is being built.
+    case others
+    /// In between: preempted, waiting for a CPU after a wait, or for a lock.
+    case rest
+    /// From the answer's end to the client.
+    case reply
+
+    var head: String {
+      switch self {
+      case .queue: "queue"
+      case .cpu: "CPU"
+      case .reading: "reads"
+      case .others: "others"
+      case .rest: "CPU wait, locks"
+      case .reply: "reply"
+      }
+    }
+  }
+
+  private var sums = [Double](repeating: 0, count: Part.allCases.count)
+  private(set) var requests = 0
+
+  /// Mean microseconds.
+  subscript(part: Part) -> Double { requests > 0 ? sums[part.rawValue] / Double(requests) / 1000 : 0 }
+
+  /// - Parameter sample: one that was answered.
+  mutating func count(_ sample: ServeSample) {
+    let spent = sample.spent
+    let inside = elapsed(from: spent.begin, to: spent.end)
+    let known = spent.cpu &+ spent.reading &+ spent.waiting
+    let parts = [
+      elapsed(from: sample.intended, to: spent.begin), spent.cpu, spent.reading, spent.waiting,
+      inside > known ? inside - known : 0, elapsed(from: spent.end, to: sample.answered),
+    ]
+    for (index, part) in parts.enumerated() { sums[index] += Double(part) }
+    requests += 1
+  }
+}
+
+/// Of one kind of request: all that were answered, and the latest hundredth of each window.
+struct ServeSpending: Sendable {
+  private(set) var all = ServeTimeSpent()
+  private(set) var late = ServeTimeSpent()
+
+  mutating func count(_ samples: [ServeSample]) {
+    let answered = samples.filter { $0.answered != 0 && $0.spent.begin != 0 }
+    for sample in answered { all.count(sample) }
+    guard answered.count >= KnownPercentiles.requestsMin else { return }
+    let latest = answered.sorted { $0.answered &- $0.intended > $1.answered &- $1.intended }
+    for sample in latest.prefix(max(1, answered.count / 100)) { late.count(sample) }
+  }
+}
