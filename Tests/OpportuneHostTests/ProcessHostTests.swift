@@ -148,7 +148,7 @@ import Testing
     let hosted = try Hosted(backend)
     let output = try Output()
     // The first one ends at once, and leaves one of another session behind.
-    _ = try hosted.shell("setsid sh -c 'echo left; read line' < /dev/zero & exit 0", output: output)
+    _ = try hosted.shell("setsid sh -c 'echo left; read line' < /dev/null & exit 0", output: output)
     _ = try hosted.shell("setsid sh -c 'echo left; exec sleep 600' & exit 0", name: "daemon", output: output)
     try await eventually("the one that ends") { hosted.entry() == nil }
     try await eventually("the one that stays") { hosted.entry("daemon")?.pids.count == 1 }

@@ -31,8 +31,9 @@ extension HostCore {
       throw ProcessHostError(.program(path, -pid))
     }
     var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)
-    if let group { made = group } else { try made.adopt(pid) }
-    try begin(name, group: made, foreground: foreground, child: pidfd, notes: [])
+    // It may have ended by now, and left others.
+    if let group { made = group } else { try? made.adopt(pid) }
+    try begin(name, group: made, first: pid, foreground: foreground, child: pidfd, notes: [])
     return pid
   }
 

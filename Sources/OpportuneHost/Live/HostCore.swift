@@ -34,7 +34,9 @@ final class HostCore {
     }
     for left in maker.sweep() {
       // Fails where its name is none of ours: it is left running.
-      try? begin(left.name, group: left.group, foreground: false, notes: ["it was left by a host before"])
+      try? begin(
+        left.name, group: left.group, first: left.group.members().first ?? 0, foreground: false,
+        notes: ["it was left by a host before"])
     }
   }
 
@@ -63,7 +65,7 @@ final class HostCore {
     }
     let mark = maker.mark(of: name)
     let (group, notes) = try maker.adopt(pid, name: name, mark: mark)
-    try begin(name, group: group, foreground: foreground, notes: notes)
+    try begin(name, group: group, first: pid, foreground: foreground, notes: notes)
     return (name, mark)
   }
 
@@ -79,10 +81,10 @@ final class HostCore {
   }
 
   func begin(
-    _ name: String, group: any ProcessGroup, foreground: Bool, child: Int32 = -1, notes: [String]
+    _ name: String, group: any ProcessGroup, first: pid_t, foreground: Bool, child: Int32 = -1,
+    notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
-    guard let first = group.members().first else { throw ProcessHostError(.process(0, "it has ended")) }
     let id = ids[name] ?? system.register(Manifest(identifier: name))
     ids[name] = id
     names[id] = name
