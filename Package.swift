@@ -130,7 +130,8 @@ let package = Package(
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
-      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/Tools/COpportuneBench",
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"],
+      path: "CSupport/Tools/COpportuneBench",
       cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
