@@ -74,8 +74,8 @@ final class AppClass {
     var wanted = now
     if isBackground {
       // Real-time threads are audio's, as a rule, and few: they keep theirs.
-      if share == nil, now.policy != SCHED_FIFO, now.policy != SCHED_RR, now.policy != 6 /* SCHED_DEADLINE */
-      {
+      // 6 is SCHED_DEADLINE, which Glibc does not export.
+      if share == nil, now.policy != SCHED_FIFO, now.policy != SCHED_RR, now.policy != 6 {
         (wanted.policy, wanted.nice) = (idle.policy, idle.nice)
       }
       wanted.io = idle.io

@@ -15,8 +15,8 @@ protocol ProcessGroup: AnyObject {
 
   /// Stops all of them, those included that appear meanwhile. When this returns, none executes.
   ///
-  /// - Throws: ``ProcessHostError``: `notStopped` where some did not in time, as those that wait for a disk; they will
-  ///   stop all the same.
+  /// - Throws: ``ProcessHostError``: `notStopped` where some did not in time, as those that wait for a disk;
+  ///   they will stop all the same.
   func freeze(within limit: Duration) throws(ProcessHostError)
 
   /// Lets them go on.
