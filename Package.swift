@@ -76,6 +76,10 @@ let package = Package(
         .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../COpportune/include"),
         .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
       ]),
+    // Starting programs inside a group, the classes of others' threads, and the warden, for the host of Linux
+    // processes.
+    .target(
+      name: "COpportuneHost", path: "CSupport/COpportuneHost", cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneFuzz", dependencies: ["OpportuneBase", "COpportuneChecked", "COpportuneExplorer"],
       path: "Tools/OpportuneFuzz"),
@@ -92,6 +96,8 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
+    // Apps are Linux processes, not written for it.
+    .target(name: "OpportuneHost", dependencies: ["OpportuneBase", "OpportuneApps", "COpportuneHost"]),
     .target(
       name: "OpportuneLocation",
       dependencies: [
@@ -124,7 +130,8 @@ let package = Package(
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
-      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/Tools/COpportuneBench",
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"],
+      path: "CSupport/Tools/COpportuneBench",
       cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
@@ -167,7 +174,7 @@ let package = Package(
       dependencies: [
         "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties",
         "OpportuneLocation",
-        "OpportuneReplay", "COpportune", "COpportuneArguments",
+        "OpportuneHost", "OpportuneReplay", "COpportune", "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -204,6 +211,11 @@ let package = Package(
         "Opportune", "OpportuneApps", "OpportuneModels", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .testTarget(
+      name: "OpportuneHostTests",
+      dependencies: [
+        "OpportuneHost", "OpportuneApps", "OpportuneCommand", "COpportuneHost", "TestSupport",
       ]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be
     // killed.

@@ -17,8 +17,10 @@ struct OpportuneCommand: ParsableCommand {
       """,
     version: "opportune \(OpportuneBuild.description)",
     subcommands: [
-      BenchCommand.self, DoctorCommand.self, FuzzCommand.self, LocationCommand.self, NotifyCommand.self,
-      ReplayCommand.self, StatesCommand.self, SwitcherCommand.self,
+      AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self, FuzzCommand.self,
+      HostCommand.self, LocationCommand.self, NotifyCommand.self,
+      ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
+      SwitcherCommand.self, TerminateCommand.self,
     ])
 
   static func main() {

@@ -3,9 +3,9 @@ import Glibc
 internal import OpportuneBase
 
 /// Line-based communication over a Unix socket, for client and host.
-enum LocalSocket {
+package enum LocalSocket {
   /// The limit of a line that a host accepts, in bytes.
-  static let longestLine = 64 * 1024
+  package static let longestLine = 64 * 1024
   /// The limit of a host's answer in bytes; it lists all of its apps.
   static let longestAnswer = 16 << 20
 
@@ -23,7 +23,8 @@ enum LocalSocket {
   }
 
   /// Sends a line to a host and waits for its answer. A limit of `nil` waits as long as the host takes.
-  static func ask(_ line: Data, at path: String, within limit: Duration?) throws(PushError) -> String {
+  package static func ask(_ line: Data, at path: String, within limit: Duration?) throws(PushError) -> String
+  {
     let patience = limit.map(Patience.init)
     let descriptor = try connection(to: path, patience)
     defer { close(descriptor) }

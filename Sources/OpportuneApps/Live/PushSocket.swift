@@ -76,8 +76,7 @@ public struct Push: Sendable, Hashable, Codable {
 public final class PushSocket: Sendable {
   /// The path of the socket.
   public let path: String
-  private let descriptor: Int32
-  private let file: LocalSocket.File
+  private let socket: LineSocket
 
   /// Opens the socket.
   ///
@@ -116,61 +115,11 @@ public final class PushSocket: Sendable {
   ) throws(PushError) {
     self.path = path
     let isOwn = users.union(controllers) == [geteuid()]
-    (descriptor, file) = try LocalSocket.listening(
-      at: path, mode: isOwn ? 0o600 : 0o666, patience: folderPatience, say: say)
-    let descriptor = descriptor
-    let service = PushService(
-      users: users, controllers: controllers, patience: patience, receive: receive, control: control)
-    Thread.detachNewThread { Self.serve(descriptor, service) }
+    let service = PushService(users: users, controllers: controllers, receive: receive, control: control)
+    socket = try LineSocket(
+      path: path, mode: isOwn ? 0o600 : 0o666, patience: patience, folderPatience: folderPatience, say: say,
+      mayAsk: { service.mayAsk($0) }, answer: { service.answer($0, of: $1) })
   }
-
-  deinit {
-    LocalSocket.remove(path, file)
-    shutdown(descriptor, Int32(SHUT_RDWR))  // the thread's accept fails, and it closes the descriptor
-  }
-
-  private static func serve(_ descriptor: Int32, _ service: PushService) {
-    var clients: [PushClient] = []
-    /// Until then none are accepted, for want of descriptors or memory. Clients wait in the kernel's queue.
-    var accepts = ContinuousClock.now
-    while true {
-      let mayAccept =
-        ContinuousClock.now >= accepts && (clients.count < clientsMax || clients.contains(where: \.isIdle))
-      var polled = clients.map(\.polled)
-      polled.append(pollfd(fd: descriptor, events: mayAccept ? Int16(POLLIN) : 0, revents: 0))
-      let limits = clients.map(\.pollLimit) + (mayAccept ? [] : [pause])
-      if poll(&polled, nfds_t(polled.count), limits.min() ?? -1) < 0, errno != EINTR { break }
-      guard let event = polled.popLast()?.revents, event & Int16(POLLHUP | POLLERR | POLLNVAL) == 0 else {
-        break
-      }
-      for (index, one) in polled.enumerated() where one.revents != 0 { clients[index].read() }
-      clients = clients.compactMap { service.serve($0) }
-      guard event & Int16(POLLIN) != 0 else { continue }
-      if clients.count >= clientsMax, !cutOffOne(&clients) { continue }
-      let client = accept(descriptor, nil, nil)
-      if client >= 0 {
-        clients.append(PushClient(client, patience: service.patience))
-      } else if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) {
-        if !cutOffOne(&clients) { accepts = .now + .milliseconds(pause) }
-      } else if ![EINTR, EAGAIN, ECONNABORTED].contains(errno) {
-        break
-      }
-    }
-    for client in clients { close(client.descriptor) }
-    close(descriptor)
-  }
-
-  /// Disconnects the client that has been idle for longest; returns false if none is idle.
-  private static func cutOffOne(_ clients: inout [PushClient]) -> Bool {
-    let idle = clients.indices.filter { clients[$0].isIdle }
-    guard let first = idle.min(by: { clients[$0].deadline < clients[$1].deadline }) else { return false }
-    close(clients.remove(at: first).descriptor)
-    return true
-  }
-
-  private static let clientsMax = 64
-  /// How long to pause accepting where there is no room, in milliseconds.
-  private static let pause: Int32 = 100
 }
 
 extension AppHost {

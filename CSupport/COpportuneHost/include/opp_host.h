@@ -1,0 +1,87 @@
+/*
+ * What the host of Linux processes needs of the kernel and Swift cannot call: programs that start inside a
+ * group, the classes of others' threads, and a warden. Every call returns 0, a pid or a descriptor, or -errno.
+ */
+#ifndef OPP_HOST_H
+#define OPP_HOST_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Programs --------------------------------------------------------------------------------- */
+
+/* A program to start. Nothing is kept after the call. */
+typedef struct opp_host_program {
+    const char *_Nonnull path;              /* of the file; nothing is searched for */
+    char *_Nullable const *_Nonnull argv;   /* ends with NULL */
+    char *_Nullable const *_Nonnull envp;   /* ends with NULL */
+    const char *_Nullable folder;           /* where it starts; NULL: where the caller is */
+    int32_t group;                          /* descriptor of a cgroup v2 folder, or -1 */
+    int32_t descriptors[3];                 /* its standard ones; -1: as the caller's */
+} opp_host_program;
+
+/*
+ * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
+ * no instruction of it runs outside. Signals have their default actions there, but for those that the caller
+ * ignores. `pidfd` is close-on-exec, the caller's to close. Returns the pid; -errno of clone3, or of what kept
+ * the program from starting (as -ENOENT), and then no process is left. Any thread.
+ */
+pid_t opp_host_start(const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
+
+/* A descriptor of a process, close-on-exec; and a signal to it. */
+int opp_host_pidfd_open(pid_t pid);
+int opp_host_pidfd_signal(int pidfd, int number);
+
+/*
+ * Waits for nothing: 1 where the process of `pidfd`, a child of the caller, has ended, with its `status` as of
+ * wait(); 0 where it runs; -ECHILD where it is no child of this process.
+ */
+int opp_host_reap(int pidfd, int *_Nonnull status);
+
+/* What wakes a thread in poll(): a descriptor that is readable from a tell until a take. Neither blocks. */
+int opp_host_event_open(void);
+void opp_host_event_tell(int event);
+void opp_host_event_take(int event);
+
+/* --- Classes of threads ----------------------------------------------------------------------- */
+
+/* What a thread has of the kernel: `policy` is SCHED_*, `io` as of ioprio_get(). */
+typedef struct opp_host_class {
+    int32_t policy;
+    int32_t nice;
+    int32_t io;
+} opp_host_class;
+
+/* SCHED_IDLE, nice 19, the idle class of I/O. */
+opp_host_class opp_host_class_idle(void);
+
+/*
+ * Of any thread that the caller may change. Returns -ESRCH where it has ended, -EPERM (setting) where the
+ * privilege is missing: to lower is always allowed, to raise again seldom. Then what could be set has been.
+ * A real-time policy cannot be set.
+ */
+int opp_host_class_get(pid_t tid, opp_host_class *_Nonnull found);
+int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
+
+/* --- The warden ------------------------------------------------------------------------------- */
+
+/*
+ * Starts a process that sleeps until the caller ends, however that happens, or closes the descriptor that this
+ * returns. Then it thaws all groups in `folder` (of cgroup v2; NULL: none), continues the processes that it
+ * was told of, and ends. It is of no session of the caller's, deaf to signals but SIGKILL, and has no other
+ * descriptors. Its pid is the caller's to wait for.
+ */
+int opp_host_warden_start(const char *_Nullable folder, pid_t *_Nonnull warden);
+
+/* Tells it of a process that was stopped, or that was continued. Never blocks. */
+int opp_host_warden_tell(int channel, pid_t pid, int is_stopped);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+/* The classes of others' threads. */
+#include "opp_host.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* linux/ioprio.h is not everywhere. */
+enum { io_who_process = 1, io_class_shift = 13, io_class_idle = 3 };
+
+opp_host_class opp_host_class_idle(void) {
+    return (opp_host_class){.policy = SCHED_IDLE, .nice = 19, .io = io_class_idle << io_class_shift};
+}
+
+int opp_host_class_get(pid_t tid, opp_host_class *found) {
+    int policy = sched_getscheduler(tid);
+    if (policy < 0) return -errno;
+    errno = 0;
+    int nice = getpriority(PRIO_PROCESS, (id_t)tid);
+    if (nice == -1 && errno != 0) return -errno;
+    long io = syscall(SYS_ioprio_get, io_who_process, tid);
+    /* A kernel without I/O classes has nothing to put back. */
+    *found = (opp_host_class){
+        .policy = policy & ~SCHED_RESET_ON_FORK, .nice = nice, .io = io < 0 ? 0 : (int32_t)io};
+    return 0;
+}
+
+int opp_host_class_set(pid_t tid, const opp_host_class *wanted) {
+    if (wanted->policy != SCHED_OTHER && wanted->policy != SCHED_BATCH && wanted->policy != SCHED_IDLE)
+        return -EINVAL;
+    int first = 0;
+    struct sched_param none = {.sched_priority = 0};
+    /* Nice first: it decides whether SCHED_IDLE may be left. */
+    if (setpriority(PRIO_PROCESS, (id_t)tid, wanted->nice) != 0) first = errno == EACCES ? EPERM : errno;
+    if (sched_setscheduler(tid, wanted->policy, &none) != 0 && first == 0) first = errno;
+    if (syscall(SYS_ioprio_set, io_who_process, tid, wanted->io) != 0 && errno != ENOSYS && first == 0)
+        first = errno;
+    return -first;
+}

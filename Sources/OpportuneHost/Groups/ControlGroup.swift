@@ -1,0 +1,151 @@
+internal import Glibc
+internal import OpportuneBase
+
+/// The processes of one app in a control group of version 2. No controllers are needed: freezing, killing and
+/// the list of members are part of every group.
+final class ControlGroup: ProcessGroup {
+  let path: String
+
+  init(path: String) { self.path = path }
+
+  var cgroup: String? { path }
+
+  func adopt(_ pid: pid_t) throws(ProcessHostError) {
+    try write("\(pid)", to: "cgroup.procs", "process \(pid) could not be moved to '\(path)'")
+  }
+
+  func members() -> [pid_t] {
+    // Of another namespace is what shows as 0.
+    SystemFile.text(path + "/cgroup.procs")?.split(separator: "\n").compactMap { pid_t($0) }
+      .filter { $0 > 0 } ?? []
+  }
+
+  func freeze(within limit: Duration) throws(ProcessHostError) {
+    try write("1", to: "cgroup.freeze", "'\(path)' could not be frozen")
+    let end = ContinuousClock.now + limit
+    let file = open(path + "/cgroup.events", O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw ProcessHostError(.system("'\(path)/cgroup.events'", errno)) }
+    defer { close(file) }
+    while true {
+      // The kernel tells of a change since the last reading, so that none is missed between the two calls.
+      var bytes = [UInt8](repeating: 0, count: 256)
+      let count = pread(file, &bytes, bytes.count, 0)
+      if count > 0, String(decoding: bytes[..<count], as: UTF8.self).contains("frozen 1") { return }
+      let left = ContinuousClock.now.duration(to: end)
+      guard left > .zero else { throw ProcessHostError(.notStopped(running(), after: limit)) }
+      var polled = pollfd(fd: file, events: Int16(POLLPRI), revents: 0)
+      poll(&polled, 1, Int32(clamping: Int64(left / .milliseconds(1)) + 1))
+    }
+  }
+
+  /// Those that have not stopped, as far as can be seen from outside: whoever waits uninterruptibly.
+  private func running() -> [pid_t] {
+    let all = members()
+    let busy = all.filter { ProcessStat(of: $0)?.state == UInt8(ascii: "D") }
+    return busy.isEmpty ? all : busy
+  }
+
+  func thaw() throws(ProcessHostError) {
+    try write("0", to: "cgroup.freeze", "'\(path)' could not be thawed")
+  }
+
+  func signal(_ number: Int32) {
+    for pid in members() { ProcessStat(of: pid)?.id.signal(number) }
+  }
+
+  func kill() throws(ProcessHostError) {
+    let error = SystemFile.write("1", to: path + "/cgroup.kill")
+    guard error != 0 else { return }
+    // Before Linux 5.14: one by one, frozen, so that none of them can start another meanwhile.
+    guard error == ENOENT, SystemFile.exists(path) else {
+      throw ProcessHostError(.system("'\(path)' could not be killed", error))
+    }
+    _ = SystemFile.write("1", to: path + "/cgroup.freeze")
+    for _ in 0..<100 where !members().isEmpty { signal(SIGKILL) }
+    try thaw()
+  }
+
+  func cpuTime() -> Duration {
+    .microseconds(Int64(clamping: SystemFile.value(of: "usage_usec", in: path + "/cpu.stat") ?? 0))
+  }
+
+  func remove() {
+    // A member that has left the list may still be on its way out. What stays, the next start takes away.
+    for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
+  }
+
+  private func write(_ text: String, to file: String, _ what: String) throws(ProcessHostError) {
+    let error = SystemFile.write(text, to: path + "/" + file)
+    if error != 0 { throw ProcessHostError(.system(what, error)) }
+  }
+}
+
+/// The folder of all groups of one host: `opportune/KEY` below the host's own group.
+struct ControlGroupTree {
+  let path: String
+
+  /// - Parameter key: of the host; another one's groups are left alone.
+  /// - Throws: ``ProcessHostError``: `backend`.
+  init(key: String) throws(ProcessHostError) {
+    guard let own = Self.ownGroup() else {
+      throw ProcessHostError(.backend(Backend.cgroup.rawValue, "no control groups of version 2 are mounted"))
+    }
+    // Under systemd the host is in a leaf of what was delegated to it, and its apps beside that leaf would
+    // need no more rights; without it, the root is the caller's own.
+    path = own + (own.hasSuffix("/") ? "" : "/") + "opportune/" + key
+    for folder in [own + "/opportune", path] where mkdir(folder, 0o755) != 0 && errno != EEXIST {
+      throw ProcessHostError(
+        .backend(Backend.cgroup.rawValue, "the folder '\(folder)' could not be made: \(errorText(errno))"))
+    }
+    guard SystemFile.exists(path + "/cgroup.freeze") else {
+      rmdir(path)
+      throw ProcessHostError(.backend(Backend.cgroup.rawValue, "groups cannot be frozen before Linux 5.2"))
+    }
+  }
+
+  /// The host's own group of version 2, where it is mounted.
+  private static func ownGroup() -> String? {
+    guard let mounts = SystemFile.text("/proc/self/mountinfo"),
+      let groups = SystemFile.text("/proc/self/cgroup")
+    else { return nil }
+    guard let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") }) else { return nil }
+    let own = String(line.dropFirst(3))
+    for mount in mounts.split(separator: "\n") {
+      let words = mount.split(separator: " ")
+      guard let dash = words.firstIndex(of: "-"), words.count > dash + 1, words[dash + 1] == "cgroup2",
+        words.count > 4
+      else { continue }
+      // Another part of the hierarchy than the one that holds the host is of no use.
+      let root = String(words[3])
+      if own.hasPrefix("/..") { continue }
+      if root == "/" { return String(words[4]) + (own == "/" ? "" : own) }
+      if own == root || own.hasPrefix(root + "/") { return String(words[4]) + own.dropFirst(root.count) }
+    }
+    return nil
+  }
+
+  func group(_ name: String) throws(ProcessHostError) -> ControlGroup {
+    let folder = path + "/" + name
+    guard mkdir(folder, 0o755) == 0 || errno == EEXIST else {
+      throw ProcessHostError(.system("the group '\(folder)' could not be made", errno))
+    }
+    return ControlGroup(path: folder)
+  }
+
+  /// Thaws everything that a host of this key has left, and deletes what is empty.
+  func sweep() -> [Leftover] {
+    var result: [Leftover] = []
+    for name in SystemFile.names(in: path) where SystemFile.exists(path + "/" + name + "/cgroup.procs") {
+      let group = ControlGroup(path: path + "/" + name)
+      try? group.thaw()
+      if group.members().isEmpty { group.remove() } else { result.append(Leftover(name: name, group: group)) }
+    }
+    return result
+  }
+
+  /// Deletes the folder, unless groups are left in it.
+  func remove() {
+    rmdir(path)
+    if let end = path.lastIndex(of: "/") { rmdir(String(path[..<end])) }
+  }
+}

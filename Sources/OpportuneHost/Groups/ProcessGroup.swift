@@ -1,0 +1,52 @@
+internal import Glibc
+
+/// The processes of one app, as a whole: what its effects are carried out on.
+///
+/// Used by one thread at a time.
+protocol ProcessGroup: AnyObject {
+  /// The control group, as a path for people; `nil` where there is none.
+  var cgroup: String? { get }
+
+  /// Takes a process in, and all that it starts from then on.
+  func adopt(_ pid: pid_t) throws(ProcessHostError)
+
+  /// The processes that have not ended.
+  func members() -> [pid_t]
+
+  /// Stops all of them, those included that appear meanwhile. When this returns, none executes.
+  ///
+  /// - Throws: ``ProcessHostError``: `notStopped` where some did not in time, as those that wait for a disk;
+  ///   they will stop all the same.
+  func freeze(within limit: Duration) throws(ProcessHostError)
+
+  /// Lets them go on.
+  func thaw() throws(ProcessHostError)
+
+  /// Sends a signal to all of them.
+  func signal(_ number: Int32)
+
+  /// Ends all of them at once, stopped or not, those included that appear meanwhile.
+  func kill() throws(ProcessHostError)
+
+  /// CPU time of the group, that of ended members included as far as it is known.
+  func cpuTime() -> Duration
+
+  /// Deletes what was made for the group; it has no members any more.
+  func remove()
+}
+
+/// How groups are made.
+package enum Backend: String, Sendable, Hashable, CaseIterable {
+  /// Control groups of version 2 where they may be used, else signals.
+  case auto
+  /// Control groups of version 2: freezing and killing are the kernel's.
+  case cgroup
+  /// SIGSTOP, SIGCONT and SIGKILL to all processes of the tree; needs no privilege.
+  case signals
+}
+
+/// A group with members that a host before this one has left.
+struct Leftover {
+  let name: String
+  let group: any ProcessGroup
+}

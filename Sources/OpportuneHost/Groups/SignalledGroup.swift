@@ -1,0 +1,151 @@
+internal import Glibc
+
+/// The processes of one app where there are no control groups: found in /proc, and stopped by signals.
+///
+/// A member is who was taken in, who carries the app's mark in the environment that it started with, which
+/// children inherit across any number of forks and sessions, and whoever descends from these. Who once was a
+/// member stays one. A program that clears its environment, and whose parents have all ended before anyone
+/// looked, is not found: this is the limit of what works without privileges.
+final class SignalledGroup: ProcessGroup {
+  /// In the environment of each member: `OPPORTUNE_APP=KEY:NAME:NUMBER`.
+  let mark: String
+  private var known: Set<ProcessID> = []
+  /// Looked at, and without the mark: not read again. Only an exec changes what was read, and whoever execs
+  /// for an app is a member already.
+  private var strangers: Set<ProcessID> = []
+  /// Stopped here. Who had been stopped before stays so when the group is thawed.
+  private var stopped: Set<ProcessID> = []
+  private var ticksOfEnded: UInt64 = 0
+  private var ticks: [ProcessID: UInt64] = [:]
+  private let warden: Warden?
+
+  /// The name of the variable that holds the mark.
+  static let variable = "OPPORTUNE_APP"
+
+  init(mark: String, warden: Warden?) {
+    self.mark = mark
+    self.warden = warden
+  }
+
+  var cgroup: String? { nil }
+
+  func adopt(_ pid: pid_t) throws(ProcessHostError) {
+    guard let status = ProcessStat(of: pid), !status.hasEnded else {
+      throw ProcessHostError(.process(pid, "it has ended"))
+    }
+    known.insert(status.id)
+  }
+
+  func members() -> [pid_t] { look().map(\.pid) }
+
+  /// One pass over all processes.
+  private func look() -> [ProcessStat] {
+    let all = ProcessTable.pids().compactMap(ProcessStat.init)
+    let living = Set(all.map(\.id))
+    for (id, used) in ticks where !living.contains(id) {
+      ticksOfEnded &+= used
+      ticks[id] = nil
+    }
+    known.formIntersection(living)
+    stopped.formIntersection(living)
+    strangers.formIntersection(living)
+    for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
+      if Self.mark(of: one.pid) == mark { known.insert(one.id) } else { strangers.insert(one.id) }
+    }
+    // Descendants; a parent may come later in the list than its child.
+    var pids = Set(known.map(\.pid))
+    var hasGrown = true
+    while hasGrown {
+      hasGrown = false
+      for one in all where !pids.contains(one.pid) && pids.contains(one.parent) {
+        pids.insert(one.pid)
+        known.insert(one.id)
+        hasGrown = true
+      }
+    }
+    let members = all.filter { known.contains($0.id) && !$0.hasEnded }
+    for one in members { ticks[one.id] = one.ticks }
+    return members
+  }
+
+  /// The mark in the environment with which a process started; `nil` where it has none, or is another user's.
+  static func mark(of pid: pid_t) -> String? {
+    guard let bytes = SystemFile.bytes("/proc/\(pid)/environ") else { return nil }
+    let start = Array("\(variable)=".utf8)
+    for entry in bytes.split(separator: 0) where entry.starts(with: start) {
+      return String(decoding: entry.dropFirst(start.count), as: UTF8.self)
+    }
+    return nil
+  }
+
+  func freeze(within limit: Duration) throws(ProcessHostError) {
+    let end = ContinuousClock.now + limit
+    var cleanPasses = 0
+    var late: [pid_t] = []
+    while ContinuousClock.now < end || cleanPasses == 0 {
+      let members = look()
+      let new = members.filter { !$0.isStopped && !stopped.contains($0.id) }
+      for one in new {
+        warden?.willStop(one.pid)
+        if one.id.signal(SIGSTOP) == 0 { stopped.insert(one.id) }
+      }
+      // Two passes, since a child may have come into the world behind the back of the first.
+      cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
+      late = members.filter { !ProcessTable.hasStopped($0.pid) }.map(\.pid)
+      if cleanPasses >= 2, late.isEmpty { return }
+      // Somebody else has continued it.
+      for one in members where late.contains(one.pid) && stopped.contains(one.id) { one.id.signal(SIGSTOP) }
+      if cleanPasses >= 2 { usleep(200) }
+      if ContinuousClock.now >= end, cleanPasses > 0 { break }
+    }
+    throw ProcessHostError(.notStopped(late, after: limit))
+  }
+
+  func thaw() {
+    for one in stopped { one.signal(SIGCONT) }
+    for one in stopped { warden?.hasContinued(one.pid) }
+    stopped = []
+  }
+
+  /// Continues whatever of the app is stopped, by whomever: nobody knows any more.
+  func thawAll() { for one in look() where one.isStopped { one.id.signal(SIGCONT) } }
+
+  func signal(_ number: Int32) { for one in look() { one.id.signal(number) } }
+
+  func kill() throws(ProcessHostError) {
+    // A stopped parent starts nothing more. One that cannot stop is killed all the same.
+    try? freeze(within: .milliseconds(200))
+    var cleanPasses = 0
+    for _ in 0..<1000 where cleanPasses < 2 {
+      let members = look()
+      for one in members { one.id.signal(SIGKILL) }
+      cleanPasses = members.isEmpty ? cleanPasses + 1 : 0
+      if !members.isEmpty { usleep(500) }
+    }
+    for one in stopped { warden?.hasContinued(one.pid) }
+    stopped = []
+  }
+
+  func cpuTime() -> Duration {
+    let members = look()
+    let total = members.reduce(ticksOfEnded) { $0 &+ $1.ticks }
+    return .seconds(Double(total) / Double(max(1, sysconf(Int32(_SC_CLK_TCK)))))
+  }
+
+  func remove() {}
+
+  /// What a host of this key has left, continued.
+  static func sweep(key: String, warden: Warden?) -> [Leftover] {
+    var groups: [String: SignalledGroup] = [:]
+    for pid in ProcessTable.pids() {
+      guard let mark = mark(of: pid), mark.hasPrefix(key + ":"), groups[mark] == nil else { continue }
+      groups[mark] = SignalledGroup(mark: mark, warden: warden)
+    }
+    return groups.compactMap { mark, group in
+      group.thawAll()
+      let name = mark.split(separator: ":", omittingEmptySubsequences: false).dropFirst().first
+      guard let name, !group.members().isEmpty else { return nil }
+      return Leftover(name: String(name), group: group)
+    }
+  }
+}

@@ -1,0 +1,250 @@
+internal import COpportuneHost
+internal import Glibc
+internal import OpportuneApps
+internal import OpportuneBase
+
+/// Apps that are Linux processes: carries out the effects of the pure ``AppSystem`` on process groups.
+///
+/// Decisions are the system's. What a user asks for is said in its events: `suspend` is the end of the task
+/// that the host holds for a program which knows nothing of tasks, `resume` is a wake, whose time is given
+/// back at once because the task is held again. The system has no events of its own for these two. Callbacks
+/// of such a program return at once, but for the last, which is SIGTERM. Broken best practices are not
+/// counted: they are for those who were told of them.
+///
+/// Used by one thread at a time.
+final class HostCore {
+  let configuration: HostConfiguration
+  let maker: GroupMaker
+  var system: AppSystem
+  private let key: String
+  private let began = ContinuousClock.now
+  private(set) var apps: [String: HostedProcess] = [:]
+  /// Of all that ever ran, so that a name that comes again needs no new record.
+  private var ids: [String: AppID] = [:]
+  private var names: [AppID: String] = [:]
+
+  init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
+    self.key = key
+    self.configuration = configuration
+    maker = try GroupMaker(key: key, backend: configuration.backend)
+    do throws(PolicyError) {
+      system = try AppSystem(policy: configuration.policy)
+    } catch {
+      throw ProcessHostError(.lifecycle("", "\(error)"))
+    }
+    for left in maker.sweep() {
+      // Fails where its name is none of ours: it is left running.
+      try? begin(
+        left.name, group: left.group, first: left.group.members().first ?? 0, foreground: false,
+        notes: ["it was left by a host before"])
+    }
+  }
+
+  var now: Moment { Moment.zero + began.duration(to: .now) }
+
+  // MARK: What is asked for
+
+  /// - Parameter isExact: whether the name is refused where it is taken, or made another.
+  /// - Returns: its name and mark.
+  func adopt(
+    _ pid: pid_t, name wanted: String, isExact: Bool, foreground: Bool
+  ) throws(ProcessHostError) -> (name: String, mark: String) {
+    let name = try freeName(wanted, isExact: isExact)
+    guard pid > 1, pid != getpid() else {
+      throw ProcessHostError(.process(pid, "it is the host, or of the system"))
+    }
+    guard let status = ProcessStat(of: pid), !status.hasEnded, let user = ProcessTable.user(of: pid) else {
+      throw ProcessHostError(.process(pid, "it has ended"))
+    }
+    guard user == geteuid() else { throw ProcessHostError(.process(pid, "it is another user's")) }
+    guard !ProcessTable.ancestors(of: getpid()).contains(pid) else {
+      throw ProcessHostError(.process(pid, "the host descends from it"))
+    }
+    if let other = apps.values.first(where: { $0.group.members().contains(pid) }) {
+      throw ProcessHostError(.process(pid, "it belongs to the app '\(other.name)'"))
+    }
+    let mark = maker.mark(of: name)
+    let (group, notes) = try maker.adopt(pid, name: name, mark: mark)
+    try begin(name, group: group, first: pid, foreground: foreground, notes: notes)
+    return (name, mark)
+  }
+
+  func freeName(_ wanted: String, isExact: Bool) throws(ProcessHostError) -> String {
+    try AppName.check(wanted)
+    guard apps[wanted] != nil else { return wanted }
+    if isExact { throw ProcessHostError(.nameTaken(wanted)) }
+    for number in 2..<10_000 where apps["\(wanted)-\(number)"] == nil {
+      try AppName.check("\(wanted)-\(number)")
+      return "\(wanted)-\(number)"
+    }
+    throw ProcessHostError(.nameTaken(wanted))
+  }
+
+  func begin(
+    _ name: String, group: any ProcessGroup, first: pid_t, foreground: Bool, child: Int32 = -1,
+    notes: [String]
+  ) throws(ProcessHostError) {
+    try AppName.check(name)
+    let id = ids[name] ?? system.register(Manifest(identifier: name))
+    ids[name] = id
+    names[id] = name
+    let share =
+      configuration.usesCPUGroups
+      ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
+    let classes = AppClass(first, share: share)
+    let app = HostedProcess(id: id, name: name, group: group, classes: classes, child: child, notes: notes)
+    apps[name] = app
+    do throws(ProcessHostError) {
+      try post(foreground ? .launch : .launchInBackground(.user), to: app) { core in core.hold(app) }
+    } catch {
+      apps[name] = nil
+      classes.remove()
+      throw error
+    }
+    watch(app)
+  }
+
+  func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
+    guard let app = apps[name] else { throw ProcessHostError(.unknownApp(name)) }
+    return app
+  }
+
+  func bringForward(_ name: String) throws(ProcessHostError) {
+    let app = try app(name)
+    try post(.bringForward, to: app)
+    hold(app)
+  }
+
+  func suspend(_ name: String) throws(ProcessHostError) {
+    let app = try app(name)
+    if system.state(of: app.id)?.isForeground == true { try post(.leave, to: app) }
+    if let task = app.task {
+      app.task = nil
+      try post(.does(.endTask(task)), to: app)
+    } else if system.state(of: app.id) == .stopping {
+      // It could not stop in time when it was asked before.
+      if let event = carryOut(.lifecycle(.stopExecution), of: app) { try post(event, to: app) }
+    }
+    if system.state(of: app.id) == .stopping {
+      throw ProcessHostError(.notStopped(app.group.members(), after: configuration.freezeLimit))
+    }
+  }
+
+  func resume(_ name: String) throws(ProcessHostError) {
+    let app = try app(name)
+    guard let state = system.state(of: app.id), state == .suspended || state == .stopping else { return }
+    try post(.completion, to: app)
+    hold(app)
+    try post(.does(.handled), to: app)
+  }
+
+  func terminate(_ name: String) throws(ProcessHostError) {
+    let app = try app(name)
+    try post(.terminate, to: app)
+    if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
+  }
+
+  func entries() -> [AppEntry] {
+    apps.values.sorted { $0.name < $1.name }.map { app in
+      let members = app.group.members()
+      return AppEntry(
+        id: app.name, pids: members.sorted(),
+        state: system.state(of: app.id)?.operational.rawValue
+          ?? LifecycleState.terminated.operational.rawValue,
+        cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
+        memoryBytes: ProcessTable.memory(of: members), keptBy: app.task == nil ? [] : ["task"],
+        notes: app.notes)
+    }
+  }
+
+  // MARK: What happens
+
+  /// Handles what is due by now.
+  func advance() { if let effects = try? system.advance(to: now) { carryOut(effects) } }
+
+  /// One member of an app has ended: watches another, or the app has ended.
+  func memberEnded(_ app: HostedProcess) {
+    app.reap()
+    watch(app)
+  }
+
+  private func watch(_ app: HostedProcess) {
+    if app.watched >= 0 { close(app.watched) }
+    app.watched = -1
+    // Whoever ends between the list and the descriptor leaves another, or none.
+    while apps[app.name] === app {
+      let members = app.group.members()
+      guard !members.isEmpty else { return ended(app) }
+      for pid in members {
+        let descriptor = opp_host_pidfd_open(pid)
+        if descriptor >= 0 {
+          app.watched = descriptor
+          return
+        }
+        guard descriptor == -ESRCH else {
+          return app.note(["its end cannot be seen: \(errorText(-descriptor))"])
+        }
+      }
+    }
+  }
+
+  private func ended(_ app: HostedProcess) {
+    guard apps[app.name] === app else { return }
+    if app.watched >= 0 { close(app.watched) }
+    apps[app.name] = nil
+    app.reap()
+    app.group.remove()
+    app.classes.remove()
+    // Refused by no state that an app can have here.
+    if let effects = try? system.handle(.app(app.id, .exited), at: now) { carryOut(effects) }
+    carryOut(system.takeEffects())
+  }
+
+  /// Leaves all apps running as they would without a host.
+  func leave() {
+    for app in apps.values {
+      try? app.group.thaw()
+      app.classes.giveBack(app.group.members)
+      if app.watched >= 0 { close(app.watched) }
+    }
+    apps = [:]
+    maker.tree?.remove()
+  }
+
+  // MARK: Effects
+
+  /// - Parameter first: called before the app's callbacks have returned, which may suspend it.
+  private func post(
+    _ event: AppEvent, to app: HostedProcess, _ first: (HostCore) -> Void = { _ in }
+  ) throws(ProcessHostError) {
+    let effects: [Effect]
+    do throws(AppsError) {
+      effects = try system.handle(.app(app.id, event), at: now)
+    } catch {
+      carryOut(system.takeEffects())
+      throw ProcessHostError(.lifecycle(app.name, error.message))
+    }
+    first(self)
+    carryOut(effects)
+  }
+
+  /// Holds a task for an app, so that it may run in the background.
+  private func hold(_ app: HostedProcess) {
+    guard app.task == nil, system.state(of: app.id)?.mayExecute == true else { return }
+    do throws(ProcessHostError) { try post(.does(.beginTask(.other)), to: app) } catch {
+      app.note(["\(error)"])
+    }
+  }
+
+  func carryOut(_ effects: [Effect]) {
+    var answers: [(app: HostedProcess, event: AppEvent)] = []
+    for effect in effects {
+      guard let name = names[effect.app], let app = apps[name] else { continue }
+      if let event = carryOut(effect.action, of: app) { answers.append((app, event)) }
+    }
+    for (app, event) in answers where apps[app.name] === app {
+      // Obsolete where another answer has moved the app on.
+      if let effects = try? system.handle(.app(app.id, event), at: now) { carryOut(effects) }
+    }
+  }
+}

@@ -1,0 +1,108 @@
+internal import COpportuneHost
+internal import Glibc
+internal import OpportuneApps
+
+/// An app of the host: a group of processes, and where it is in its life.
+///
+/// Used by one thread at a time.
+final class HostedProcess {
+  let id: AppID
+  let name: String
+  let group: any ProcessGroup
+  let classes: AppClass
+  /// The task that the host holds for it: see ``HostCore``.
+  var task: TaskID?
+  /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
+  var watched: Int32 = -1
+  /// A descriptor of a child of this process, which nobody else reaps; -1: none.
+  var child: Int32
+  /// What was refused, for people; the latest of each kind.
+  var notes: [String]
+
+  init(
+    id: AppID, name: String, group: any ProcessGroup, classes: AppClass, child: Int32, notes: [String]
+  ) {
+    self.child = child
+    self.id = id
+    self.name = name
+    self.group = group
+    self.classes = classes
+    self.notes = notes
+  }
+
+  /// Takes the child away if it has ended.
+  func reap() {
+    var status: Int32 = 0
+    guard child >= 0, opp_host_reap(child, &status) != 0 else { return }
+    close(child)
+    child = -1
+  }
+
+  func note(_ new: [String]) { for one in new where !notes.contains(one) { notes.append(one) } }
+}
+
+/// What is told of an app.
+package struct AppEntry: Sendable, Hashable, Codable {
+  /// Its name.
+  package var id: String
+  package var pids: [Int32]
+  /// `foreground`, `background`, `suspended`, `hibernated` or `terminated`; the last while it is being ended.
+  package var state: String
+  /// Its control group; `nil` where it has none.
+  package var cgroup: String?
+  package var cpuSeconds: Double
+  package var memoryBytes: UInt64
+  /// Why it may run in the background.
+  package var keptBy: [String]
+  /// What could not be done for it.
+  package var notes: [String]
+
+  package enum CodingKeys: String, CodingKey {
+    case id, pids, state, cgroup, notes
+    case cpuSeconds = "cpu_s"
+    case memoryBytes = "memory_bytes"
+    case keptBy = "kept_by"
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(id, forKey: .id)
+    try container.encode(pids, forKey: .pids)
+    try container.encode(state, forKey: .state)
+    try container.encode(cgroup, forKey: .cgroup)  // null, so that each entry has the same keys
+    try container.encode(cpuSeconds, forKey: .cpuSeconds)
+    try container.encode(memoryBytes, forKey: .memoryBytes)
+    try container.encode(keptBy, forKey: .keptBy)
+    try container.encode(notes, forKey: .notes)
+  }
+}
+
+/// How a host of processes behaves.
+package struct HostConfiguration: Sendable {
+  /// How groups are made.
+  package var backend = Backend.auto
+  /// From SIGTERM to the kill of what is left.
+  package var grace: Duration = .seconds(5)
+  /// How long a request for suspension waits until everything has stopped.
+  package var freezeLimit: Duration = .seconds(1)
+  /// Whether classes of the CPU are set by a control group where that may be.
+  package var usesCPUGroups = true
+
+  package init() {}
+
+  /// The policy of the lifecycle.
+  ///
+  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs on
+  /// because the host holds a task for it, without a limit, and is suspended by that task's end.
+  var policy: AppsPolicy {
+    var policy = AppsPolicy()
+    policy.tasks.wallClock = nil
+    policy.suspendsOnReturn = true
+    policy.completionsReanimate = true
+    // Processes that wait for a disk stop when the kernel lets them: no reason to lose their work.
+    policy.sliceOverrun = .report
+    // The one callback that takes time is the last one, SIGTERM.
+    policy.callbackLimit = grace
+    return policy
+  }
+}

@@ -1,0 +1,152 @@
+internal import COpportuneHost
+import Foundation
+internal import Glibc
+internal import OpportuneApps
+internal import OpportuneBase
+
+/// Apps that are Linux processes, not written for it: foreground, background, suspended, terminated.
+///
+/// One thread sleeps until a process ends or a limit is reached; without either there is no wake-up. The
+/// methods may be called on any thread; they block while a group is stopped or moved, which takes
+/// microseconds, and at most the configured limit where a process does not stop. When the last reference goes,
+/// everything is thawed and runs on as it would without a host.
+package final class ProcessHost: Sendable {
+  private let engine: HostEngine
+
+  /// - Parameters:
+  ///   - key: of this host among others on the machine, as of its socket: see ``HostSocket/key(of:)``. What a
+  ///     host of the same key has left is thawed, and its apps are this one's. No two may run at once.
+  /// - Throws: ``ProcessHostError``: `backend`, `system`.
+  package init(key: String, configuration: HostConfiguration = HostConfiguration()) throws(ProcessHostError) {
+    engine = try HostEngine(key: key, configuration: configuration)
+    let engine = engine
+    Thread.detachNewThread { engine.run() }
+  }
+
+  deinit { stop() }
+
+  /// What is missing here, for people.
+  package var notes: [String] { engine.locked { $0.maker.notes } }
+
+  /// Where the control groups of its apps are; `nil`: signals stop them.
+  package var controlGroups: String? { engine.locked { $0.maker.tree?.path } }
+
+  /// Thaws everything and ends; the apps run on as they would without a host. May be called again.
+  package func stop() { engine.stop() }
+
+  /// Makes a process an app, with what it starts from then on.
+  ///
+  /// - Parameter isExact: whether a name that is taken is refused, or a number added.
+  /// - Returns: its name, and what its environment should have as `OPPORTUNE_APP`.
+  package func adopt(
+    _ pid: Int32, name: String, isExact: Bool = true, foreground: Bool = false
+  ) throws(ProcessHostError) -> (name: String, mark: String) {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.adopt(pid, name: name, isExact: isExact, foreground: foreground)
+    }
+  }
+
+  /// Starts a program as an app. It is this process's child; the host reaps it.
+  ///
+  /// - Parameter command: the path of the file, and its arguments.
+  /// - Returns: its pid.
+  package func launch(
+    _ command: [String], name: String, foreground: Bool = false, descriptors: [Int32] = [-1, -1, -1]
+  ) throws(ProcessHostError) -> Int32 {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.launch(command, name: name, foreground: foreground, descriptors: descriptors)
+    }
+  }
+
+  /// Brings an app to the foreground; the one that was there goes to the background.
+  package func bringForward(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.bringForward(name) }
+  }
+
+  /// Stops everything in an app.
+  package func suspend(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.suspend(name) }
+  }
+
+  /// Lets a suspended app go on, in the background.
+  package func resume(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.resume(name) }
+  }
+
+  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended at
+  /// once, without running.
+  package func terminate(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
+  }
+
+  /// All apps, by name.
+  package func apps() -> [AppEntry] { engine.locked { $0.entries() } }
+}
+
+/// The host's state under its lock, and the loop of its thread.
+private final class HostEngine: @unchecked Sendable {
+  // Sendable: the core is touched under the lock alone, the descriptor never changes.
+  private let lock = Lock()
+  private let core: HostCore
+  private var hasStopped = false
+  private let wake: Int32
+
+  init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
+    wake = opp_host_event_open()
+    guard wake >= 0 else { throw ProcessHostError(.system("the host's thread cannot be woken", -wake)) }
+    do throws(ProcessHostError) {
+      core = try HostCore(key: key, configuration: configuration)
+    } catch {
+      close(wake)
+      throw error
+    }
+  }
+
+  deinit { close(wake) }
+
+  func locked<Result>(_ body: (HostCore) -> Result) -> Result { lock.withLock { body(core) } }
+
+  /// The loop looks again at what it waits for.
+  func changing<Result>(
+    _ body: (HostCore) throws(ProcessHostError) -> Result
+  ) throws(ProcessHostError) -> Result {
+    defer { opp_host_event_tell(wake) }
+    return try lock.withLock { () throws(ProcessHostError) -> Result in
+      core.advance()
+      return try body(core)
+    }
+  }
+
+  func stop() {
+    lock.withLock {
+      guard !hasStopped else { return }
+      hasStopped = true
+      core.leave()
+    }
+    opp_host_event_tell(wake)
+  }
+
+  func run() {
+    while true {
+      let (watched, next, isOver) = lock.withLock {
+        () -> ([(name: String, descriptor: Int32)], Moment?, Bool) in
+        core.advance()
+        let watched = core.apps.values.filter { $0.watched >= 0 }.map { ($0.name, $0.watched) }
+        return (watched, core.system.nextDeadline, hasStopped)
+      }
+      if isOver { return }
+      var polled = watched.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+      polled.append(pollfd(fd: wake, events: Int16(POLLIN), revents: 0))
+      // Rounded up, so that the last wait is not a spin.
+      let left = next.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
+      guard poll(&polled, nfds_t(polled.count), left ?? -1) >= 0 || errno == EINTR else { return }
+      opp_host_event_take(wake)
+      lock.withLock {
+        for (index, one) in watched.enumerated() where polled[index].revents != 0 {
+          // Another descriptor of that number, by now, is looked at for nothing.
+          if let app = core.apps[one.name], app.watched == one.descriptor { core.memberEnded(app) }
+        }
+      }
+    }
+  }
+}

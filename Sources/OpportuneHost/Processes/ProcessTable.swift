@@ -1,0 +1,106 @@
+internal import COpportuneHost
+internal import Glibc
+
+/// A process for as long as it lives: a pid alone may be another's later.
+struct ProcessID: Hashable, Sendable {
+  let pid: pid_t
+  /// In ticks since the machine's start.
+  let started: UInt64
+
+  /// Sends a signal to this very process: what is signalled is what a descriptor holds, looked at before.
+  ///
+  /// - Returns: 0, or the number of the error; `ESRCH` where it has ended.
+  @discardableResult func signal(_ number: Int32) -> Int32 {
+    let descriptor = opp_host_pidfd_open(pid)
+    guard descriptor >= 0 else { return -descriptor }
+    defer { close(descriptor) }
+    guard ProcessStat(of: pid)?.id == self else { return ESRCH }
+    return -opp_host_pidfd_signal(descriptor, number)
+  }
+}
+
+/// What /proc/PID/stat says.
+struct ProcessStat: Sendable {
+  let id: ProcessID
+  let parent: pid_t
+  let session: pid_t
+  /// As `ps` prints it.
+  let state: UInt8
+  /// Of all its threads, those that have ended included.
+  let ticks: UInt64
+
+  var pid: pid_t { id.pid }
+  var hasEnded: Bool { state == UInt8(ascii: "Z") || state == UInt8(ascii: "X") }
+  /// By a signal, or by a debugger.
+  var isStopped: Bool { state == UInt8(ascii: "T") || state == UInt8(ascii: "t") }
+
+  /// `nil` where there is no such process.
+  init?(of pid: pid_t) {
+    // The name may contain anything; what follows its last parenthesis may not.
+    guard let bytes = SystemFile.bytes("/proc/\(pid)/stat"), let end = bytes.lastIndex(of: UInt8(ascii: ")"))
+    else { return nil }
+    let fields = bytes[(end + 1)...].split(separator: UInt8(ascii: " "))
+    func number(_ place: Int) -> UInt64? { UInt64(String(decoding: fields[place], as: UTF8.self)) }
+    guard fields.count > 19, let state = fields[0].first, let parent = number(1), let session = number(3),
+      let user = number(11), let system = number(12), let started = number(19)
+    else { return nil }
+    id = ProcessID(pid: pid, started: started)
+    self.parent = pid_t(clamping: parent)
+    self.session = pid_t(clamping: session)
+    self.state = state
+    ticks = user &+ system
+  }
+}
+
+enum ProcessTable {
+  /// All processes that can be seen.
+  static func pids() -> [pid_t] { SystemFile.names(in: "/proc").compactMap { pid_t($0) } }
+
+  /// Its parent, that one's parent, and so on.
+  static func ancestors(of pid: pid_t) -> [pid_t] {
+    var result: [pid_t] = []
+    var next = ProcessStat(of: pid)?.parent ?? 0
+    while next > 0, !result.contains(next) {
+      result.append(next)
+      next = ProcessStat(of: next)?.parent ?? 0
+    }
+    return result
+  }
+
+  static func threads(of pid: pid_t) -> [pid_t] {
+    SystemFile.names(in: "/proc/\(pid)/task").compactMap { pid_t($0) }
+  }
+
+  /// Whether all of its threads have stopped; also where it has ended.
+  static func hasStopped(_ pid: pid_t) -> Bool {
+    for thread in threads(of: pid) {
+      guard let bytes = SystemFile.bytes("/proc/\(pid)/task/\(thread)/stat"),
+        let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
+      else { continue }
+      guard
+        [UInt8(ascii: "T"), UInt8(ascii: "t"), UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(bytes[end + 2])
+      else { return false }
+    }
+    return true
+  }
+
+  /// The user whose process it is; `nil` where it has ended.
+  static func user(of pid: pid_t) -> uid_t? {
+    var status = stat()
+    return stat("/proc/\(pid)", &status) == 0 ? status.st_uid : nil
+  }
+
+  /// Bytes that are in main memory: what is its own of each, and once the most that one shares.
+  static func memory(of pids: [pid_t]) -> UInt64 {
+    var own: UInt64 = 0
+    var shared: UInt64 = 0
+    for pid in pids {
+      let fields =
+        SystemFile.text("/proc/\(pid)/statm")?.split(separator: " ").compactMap { UInt64($0) } ?? []
+      guard fields.count > 2 else { continue }
+      own += fields[1] - min(fields[1], fields[2])
+      shared = max(shared, fields[2])
+    }
+    return (own + shared) * UInt64(sysconf(Int32(_SC_PAGESIZE)))
+  }
+}

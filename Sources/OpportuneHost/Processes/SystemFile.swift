@@ -1,0 +1,65 @@
+internal import Glibc
+
+/// Small files of the kernel, in /proc and in control groups: read whole, written in one call.
+enum SystemFile {
+  /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files are
+  /// cut off.
+  static func bytes(_ path: String, limit: Int = 1 << 20) -> [UInt8]? {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return nil }
+    defer { close(file) }
+    var result: [UInt8] = []
+    var part = [UInt8](repeating: 0, count: 4096)
+    while result.count < limit {
+      let count = read(file, &part, part.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { return nil }
+      if count == 0 { break }
+      result += part[..<count]
+    }
+    return result
+  }
+
+  static func text(_ path: String) -> String? { bytes(path).map { String(decoding: $0, as: UTF8.self) } }
+
+  /// - Returns: 0, or the number of the error.
+  static func write(_ text: String, to path: String) -> Int32 {
+    let file = open(path, O_WRONLY | O_CLOEXEC)
+    guard file >= 0 else { return errno }
+    defer { close(file) }
+    var text = text
+    return text.withUTF8 { bytes in
+      while true {
+        let count = Glibc.write(file, bytes.baseAddress, bytes.count)
+        if count >= 0 { return 0 }
+        if errno != EINTR { return errno }
+      }
+    }
+  }
+
+  static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+  /// The value of a line such as `frozen 1`.
+  static func value(of key: String, in path: String) -> UInt64? {
+    guard let text = text(path) else { return nil }
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      if words.count == 2, words[0] == key { return UInt64(words[1]) }
+    }
+    return nil
+  }
+
+  /// The names in a folder; none where it cannot be read.
+  static func names(in folder: String) -> [String] {
+    guard let stream = opendir(folder) else { return [] }
+    defer { closedir(stream) }
+    var result: [String] = []
+    while let entry = readdir(stream) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      if name != ".", name != ".." { result.append(name) }
+    }
+    return result
+  }
+}

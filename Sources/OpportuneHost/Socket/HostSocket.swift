@@ -1,0 +1,86 @@
+import Foundation
+internal import Glibc
+package import OpportuneApps
+
+/// The socket of a host: only processes of its own user are served.
+package enum HostSocket {
+  /// Where a host listens unless something else is said.
+  ///
+  /// - Returns: `nil` where there is no folder for it: the variable `XDG_RUNTIME_DIR` is not set.
+  package static func standardPath(
+    user: UInt32 = geteuid(), environment: [String: String] = ProcessInfo.processInfo.environment
+  ) -> String? {
+    if user == 0 { return "/run/opportune/host.sock" }
+    guard let folder = environment["XDG_RUNTIME_DIR"], folder.hasPrefix("/") else { return nil }
+    return folder + "/opportune/host.sock"
+  }
+
+  /// What tells the groups of a host with this socket from those of others: FNV-1a of the path.
+  package static func key(of path: String) -> String {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for byte in "\(geteuid()):\(path)".utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    return String(hash, radix: 16)
+  }
+
+  /// Opens it, before the host: it says whether another one lives, whose groups are not to be touched.
+  ///
+  /// - Parameter host: asked at each request; `nil` while it starts or ends.
+  /// - Throws: ``PushError``, as ``LineSocket``.
+  package static func open(
+    at path: String, say: (String) -> Void = { _ in }, host: @escaping @Sendable () -> ProcessHost?
+  ) throws(PushError) -> LineSocket {
+    let own = geteuid()
+    return try LineSocket(
+      path: path, mode: 0o600, say: say, mayAsk: { $0 == own },
+      answer: { line, user in
+        guard user == own else { return HostAnswer.refused("another user's host").line }
+        guard let line else {
+          return HostAnswer.refused("the line is longer than \(LocalSocket.longestLine) bytes").line
+        }
+        guard let host = host() else { return HostAnswer.refused("the host starts or ends").line }
+        return answer(line, host).line
+      })
+  }
+
+  static func answer(_ line: Data, _ host: ProcessHost) -> HostAnswer {
+    let request: HostRequest
+    do {
+      request = try JSONDecoder().decode(HostRequest.self, from: line)
+    } catch {
+      let actions = HostRequest.Action.allCases.map(\.rawValue).joined(separator: ", ")
+      return .refused(#"the line is no request, {"request":…}, with one of "# + actions)
+    }
+    do throws(ProcessHostError) {
+      return try carryOut(request, host)
+    } catch {
+      return .refused(error.message)
+    }
+  }
+
+  private static func carryOut(_ request: HostRequest, _ host: ProcessHost) throws(ProcessHostError)
+    -> HostAnswer
+  {
+    var answer = HostAnswer()
+    if request.request == .apps {
+      answer.apps = host.apps()
+      return answer
+    }
+    guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
+    switch request.request {
+    case .apps: break
+    case .adopt:
+      guard let pid = request.pid else { return .refused("adopt needs a pid") }
+      let (name, mark) = try host.adopt(
+        pid, name: name, isExact: request.derived != true, foreground: request.foreground == true)
+      (answer.name, answer.mark) = (name, mark)
+    case .front: try host.bringForward(name)
+    case .suspend: try host.suspend(name)
+    case .resume: try host.resume(name)
+    case .terminate: try host.terminate(name)
+    }
+    let shown = answer.name ?? name
+    let notes = host.apps().first { $0.id == shown }?.notes ?? []
+    if !notes.isEmpty { answer.notes = notes }
+    return answer
+  }
+}

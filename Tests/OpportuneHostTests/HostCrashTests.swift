@@ -1,0 +1,153 @@
+import COpportuneHost
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// Nothing stays frozen, whatever becomes of the host.
+@Suite(.bounded) struct HostCrashTests {
+  private static let ticking = "while :; do echo tick; sleep 0.01; done"
+
+  @Test(arguments: Backends.usable) func whatAHostHasLeftGoesOnAndIsItsSuccessors(backend: Backend)
+    async throws
+  {
+    let key = Hosted.newKey()
+    let output = try Output()
+    // As a host and its warden, both killed, leave it.
+    var pid: Int32 = 0
+    do {
+      let maker = try GroupMaker(key: key, backend: backend)
+      let mark = maker.mark(of: "left")
+      let group: any ProcessGroup
+      let shell = Process()
+      shell.executableURL = URL(filePath: "/bin/sh")
+      shell.arguments = ["-c", Self.ticking]
+      shell.environment = ["PATH": "/usr/bin:/bin", SignalledGroup.variable: mark]
+      shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+      try shell.run()
+      pid = shell.processIdentifier
+      (group, _) = try maker.adopt(pid, name: "left", mark: mark)
+      _ = try await output.line("tick")
+      if backend == .cgroup { try group.freeze(within: .seconds(5)) } else { kill(pid, SIGSTOP) }
+      if backend == .signals { try await eventually("its stop") { isStopped(pid) } }
+      // The warden of this maker thaws at its end. It is frozen once more below.
+    }
+    if backend == .cgroup {
+      let left = ControlGroup(path: try ControlGroupTree(key: key).path + "/left")
+      try left.freeze(within: .seconds(5))
+    }
+    while !output.take().isEmpty {}
+    #expect(!output.comes(within: 50))
+
+    let hosted = try Hosted(backend, key: key)
+    #expect(output.comes(within: 30_000))
+    let entry = try #require(hosted.entry("left"))
+    #expect(entry.state == "background")
+    #expect(entry.pids.contains(pid))
+    try await hosted.end()
+  }
+
+  @Test(arguments: Backends.usable) func theWardenThawsWhenTheHostIsKilled(backend: Backend) async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, backend)
+    let output = try Output()
+    let program = try host.run(["sh", "-c", "echo $$ of; " + Self.ticking], output: output)
+    _ = try await output.line("tick")
+    try host.ask(.suspend, "sh")
+    while !output.take().isEmpty {}
+    #expect(!output.comes(within: 50))
+    kill(host.process.processIdentifier, SIGKILL)
+    #expect(output.comes(within: 30_000))
+    host.process.waitUntilExit()
+
+    // The next one knows its app.
+    let next = try await HostProgram(place, backend)
+    #expect(try next.ask(.apps, nil).apps?.map(\.id) == ["sh"])
+    try next.ask(.terminate, "sh")
+    program.waitUntilExit()
+    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
+    next.end()
+  }
+
+  @Test(arguments: Backends.usable) func whatIsSuspendedGoesOnAfterTheHost(backend: Backend) async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, backend)
+    let output = try Output()
+    let program = try host.run(["sh", "-c", Self.ticking], output: output)
+    _ = try await output.line("tick")
+    try host.ask(.suspend, "sh")
+    while !output.take().isEmpty {}
+    #expect(!output.comes(within: 50))
+    host.end()
+    #expect(host.process.terminationReason == .exit)
+    #expect(host.process.terminationStatus == 0)
+    #expect(output.comes(within: 30_000))
+    kill(program.processIdentifier, SIGKILL)
+    program.waitUntilExit()
+    #expect(!FileManager.default.fileExists(atPath: place.path))
+    // Takes the empty group away.
+    try await HostProgram(place, backend).end()
+  }
+}
+
+/// `opportune host` as a process.
+final class HostProgram {
+  let process = Process()
+  private let place: Place
+  private var programs: [Process] = []
+
+  init(_ place: Place, _ backend: Backend, grace: Double = 5) async throws {
+    self.place = place
+    process.executableURL = try command()
+    process.arguments = [
+      "host", "--socket", place.path, "--backend", backend.rawValue, "--grace", "\(grace)",
+    ]
+    let output = try Output()
+    process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+    process.standardInput = FileHandle.nullDevice
+    try runUnblocked(process)
+    _ = try await output.line("The host listens at")
+  }
+
+  /// Where a test has failed before its end.
+  deinit {
+    for program in programs + [process] where program.isRunning {
+      kill(program.processIdentifier, SIGKILL)
+    }
+  }
+
+  func run(_ arguments: [String], options: [String] = [], output: Output, input: String? = nil) throws
+    -> Process
+  {
+    let program = Process()
+    program.executableURL = try command()
+    program.arguments = ["run", "--socket", place.path] + options + ["--"] + arguments
+    program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+    let pipe = Pipe()
+    program.standardInput = pipe
+    try runUnblocked(program)
+    if let input { pipe.fileHandleForWriting.write(Data(input.utf8)) }
+    try pipe.fileHandleForWriting.close()
+    programs.append(program)
+    return program
+  }
+
+  @discardableResult func ask(_ action: HostRequest.Action, _ name: String?) throws -> HostAnswer {
+    try HostRequest(action, name: name).send(to: place.path)
+  }
+
+  func end() {
+    kill(process.processIdentifier, SIGTERM)
+    process.waitUntilExit()
+  }
+}
+
+/// Dispatch's threads block all signals, and a program inherits that.
+func runUnblocked(_ process: Process) throws {
+  var (none, before) = (sigset_t(), sigset_t())
+  sigemptyset(&none)
+  pthread_sigmask(SIG_SETMASK, &none, &before)
+  defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+  try process.run()
+}

@@ -1,0 +1,109 @@
+import Foundation
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+@Suite(.bounded) struct HostSocketTests {
+  @Test func requestsAreAnswered() async throws {
+    let (place, hosted) = (try Place(), try Hosted(.signals))
+    let host = hosted.host
+    let socket = try HostSocket.open(at: place.path) { host }
+    func ask(_ line: String) throws -> [String: Any] {
+      let answer = try LocalSocket.ask(Data(line.utf8), at: place.path, within: .seconds(30))
+      return try #require(try JSONSerialization.jsonObject(with: Data(answer.utf8)) as? [String: Any])
+    }
+    #expect(try ask(#"{"request":"apps"}"#)["ok"] as? Bool == true)
+    let pid = try hosted.shell("exec sleep 600", name: "x")
+    for (action, state) in [
+      ("suspend", "suspended"), ("resume", "background"), ("front", "foreground"),
+      ("terminate", "terminated"),
+    ] {
+      #expect(try ask(#"{"request":"\#(action)","name":"x"}"#)["ok"] as? Bool == true)
+      let app = (try ask(#"{"request":"apps"}"#)["apps"] as? [[String: Any]])?.first
+      // It may have ended by then.
+      if action == "terminate", app == nil { continue }
+      #expect(app?["state"] as? String == state)
+      #expect(
+        app.map { Set($0.keys) } == [
+          "id", "pids", "state", "cgroup", "cpu_s", "memory_bytes", "kept_by", "notes",
+        ])
+      #expect(app?["pids"] as? [Int] == [Int(pid)])
+    }
+    try await hosted.end()
+    withExtendedLifetime(socket) {}
+  }
+
+  @Test func malformedLinesAreRefused() async throws {
+    let (place, hosted) = (try Place(), try Hosted(.signals))
+    let host = hosted.host
+    let socket = try HostSocket.open(at: place.path) { host }
+    let pid = try hosted.shell("exec sleep 600", name: "x")
+    var lines = [
+      "", "{", "null", "[]", "7", #"{"request":"fly"}"#, #"{"request":7}"#, #"{"request":"adopt"}"#,
+      #"{"request":"suspend"}"#, #"{"request":"suspend","name":null}"#,
+      #"{"request":"suspend","name":"none"}"#, #"{"request":"suspend","name":["x"]}"#,
+      #"{"request":"adopt","name":"y","pid":1}"#, #"{"request":"adopt","name":"y","pid":-7}"#,
+      #"{"request":"adopt","name":"y","pid":99999999999}"#,
+      #"{"request":"adopt","name":"../y","pid":\#(pid)}"#,
+      String(repeating: "[", count: 10_000), "\u{0}\u{1}", #"{"request":"apps""#,
+    ]
+    var random = SplitMix64(seed: 19)
+    let request = Array(#"{"request":"suspend","name":"x","pid":4711}"#.utf8)
+    for _ in 0..<300 {
+      var bytes = request
+      let place = Int(random.next() % UInt64(bytes.count))
+      bytes[place] = UInt8(truncatingIfNeeded: random.next())
+      if place < 11, bytes != request {
+        lines.append(String(decoding: bytes.map { $0 == 10 ? 32 : $0 }, as: UTF8.self))
+      }
+    }
+    for line in lines {
+      let answer = try LocalSocket.ask(Data(line.utf8), at: place.path, within: .seconds(30))
+      let decoded = try JSONDecoder().decode(HostAnswer.self, from: Data(answer.utf8))
+      #expect(!decoded.ok, "\(line)")
+      #expect(decoded.error?.isEmpty == false, "\(line)")
+    }
+    let long = Data(repeating: UInt8(ascii: "x"), count: LocalSocket.longestLine + 1)
+    let answer = try LocalSocket.ask(long, at: place.path, within: .seconds(30))
+    #expect(answer.contains("longer than"))
+    #expect(hosted.entry("x")?.state == "background")
+    try await hosted.end()
+    withExtendedLifetime(socket) {}
+  }
+
+  @Test func aClientThatNeverReadsDelaysNobody() async throws {
+    let (place, hosted) = (try Place(), try Hosted(.signals))
+    let host = hosted.host
+    let server = try HostSocket.open(at: place.path) { host }
+    let client = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(client) }
+    let address = try #require(UnixSocketAddress(place.path))
+    #expect(address.withPointer { connect(client, $0, $1) } == 0)
+    _ = fcntl(client, F_SETFL, O_NONBLOCK)
+    // Until the kernel takes no more, since the host waits for its answers to be read.
+    let line = Array((#"{"request":"nothing of the kind"}"# + "\n").utf8)
+    var sent = 0
+    while sent < 200_000, send(client, line, line.count, Int32(MSG_NOSIGNAL)) > 0 { sent += 1 }
+    let answer = try HostRequest(.apps).send(to: place.path, within: .seconds(30))
+    #expect(answer.ok)
+    try await hosted.end()
+    withExtendedLifetime(server) {}
+  }
+
+  @Test func thePathFollowsTheUser() {
+    #expect(HostSocket.standardPath(user: 0, environment: [:]) == "/run/opportune/host.sock")
+    let own = HostSocket.standardPath(user: 7, environment: ["XDG_RUNTIME_DIR": "/run/user/7"])
+    #expect(own == "/run/user/7/opportune/host.sock")
+    #expect(HostSocket.standardPath(user: 7, environment: [:]) == nil)
+    #expect(HostSocket.standardPath(user: 7, environment: ["XDG_RUNTIME_DIR": "here"]) == nil)
+  }
+
+  @Test(arguments: [
+    ("/usr/bin/make", "make"), ("./a b.sh", "a_b.sh"), ("...", "app"), ("", "app"), ("/x/-v", "v"),
+    ("g++", "g__"),
+  ]) func aNameIsThatOfTheFile(path: String, name: String) {
+    #expect(AppName.derived(from: path) == name)
+  }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// A host with a key of its own; what it has started ends with it.
+final class Hosted {
+  let host: ProcessHost
+  let key: String
+
+  init(_ backend: Backend, grace: Duration = .seconds(5), key: String = Hosted.newKey()) throws {
+    self.key = key
+    var configuration = HostConfiguration()
+    configuration.backend = backend
+    configuration.grace = grace
+    host = try ProcessHost(key: key, configuration: configuration)
+  }
+
+  /// Where a test has failed before its end.
+  deinit {
+    for app in host.apps() {
+      try? host.suspend(app.id)
+      try? host.terminate(app.id)
+    }
+    for _ in 0..<1000 where !host.apps().isEmpty { usleep(1000) }
+    host.stop()
+  }
+
+  static func newKey() -> String { "test-" + String(UInt64.random(in: 0 ... .max), radix: 36) }
+
+  func shell(
+    _ script: String, name: String = "app", foreground: Bool = false, output: Output? = nil
+  ) throws -> Int32 {
+    try host.launch(
+      ["/bin/sh", "-c", script], name: name, foreground: foreground,
+      descriptors: [-1, output?.written ?? -1, -1])
+  }
+
+  func entry(_ name: String = "app") -> AppEntry? { host.apps().first { $0.id == name } }
+
+  /// Ends all apps, whatever they do, and deletes their groups.
+  func end() async throws {
+    for app in host.apps() {
+      try? host.suspend(app.id)
+      try? host.terminate(app.id)
+    }
+    try await eventually("the end of all apps") { host.apps().isEmpty }
+    host.stop()
+  }
+}
+
+enum Backends {
+  static let hasControlGroups: Bool = {
+    guard let tree = try? ControlGroupTree(key: Hosted.newKey()) else { return false }
+    tree.remove()
+    return true
+  }()
+  static let why: Comment = "control groups of version 2 cannot be written here"
+  static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first(where: SystemFile.exists)
+  /// Those that work here.
+  static let usable: [Backend] = hasControlGroups ? [.cgroup, .signals] : [.signals]
+}
+
+/// A pipe, from a program to the test.
+final class Output {
+  let read: Int32
+  let written: Int32
+
+  init() throws {
+    var ends: [Int32] = [-1, -1]
+    guard pipe(&ends) == 0 else { throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO) }
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    _ = fcntl(ends[0], F_SETFL, O_NONBLOCK)
+    (read, written) = (ends[0], ends[1])
+  }
+
+  deinit { for end in [read, written] { close(end) } }
+
+  /// Whether something comes within a time.
+  func comes(within milliseconds: Int32) -> Bool {
+    var polled = pollfd(fd: read, events: Int16(POLLIN), revents: 0)
+    return poll(&polled, 1, milliseconds) > 0 && polled.revents & Int16(POLLIN) != 0
+  }
+
+  /// What is there.
+  @discardableResult func take() -> String {
+    var bytes = [UInt8](repeating: 0, count: 1 << 16)
+    let count = Glibc.read(read, &bytes, bytes.count)
+    return String(decoding: bytes[..<max(0, count)], as: UTF8.self)
+  }
+
+  /// The next lines, with what else is there.
+  func line(_ start: String) async throws -> String {
+    var all = ""
+    try await eventually("a line that begins with '\(start)'") {
+      all += take()
+      return all.contains { $0 == "\n" } && all.contains(start)
+    }
+    return all
+  }
+}
+
+func isStopped(_ pid: Int32) -> Bool { ProcessStat(of: pid)?.isStopped == true }
+
+/// The command that was built beside the tests.
+func command() throws -> URL {
+  let tests = URL(
+    fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+  return tests.deletingLastPathComponent().appending(path: "opportune")
+}
+
+/// A socket's path in a folder of its own, which goes with it.
+final class Place {
+  let folder: URL
+  var path: String { folder.appending(path: "host.sock").path }
+
+  init() throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: Hosted.newKey())
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+  }
+
+  deinit { try? FileManager.default.removeItem(at: folder) }
+}

@@ -1,0 +1,106 @@
+import ArgumentParser
+import Glibc
+import OpportuneApps
+import OpportuneBase
+import OpportuneHost
+import Synchronization
+
+extension Backend: ExpressibleByArgument {}
+
+/// Where the host of processes listens.
+struct HostSocketOption: ParsableArguments {
+  @Option(
+    help:
+      "The host's socket. Default: $XDG_RUNTIME_DIR/opportune/host.sock, as root /run/opportune/host.sock.",
+    completion: .file())
+  var socket: String?
+
+  func path() throws -> String {
+    if let socket { return socket }
+    guard let path = HostSocket.standardPath() else {
+      throw ValidationError("XDG_RUNTIME_DIR is not set to a folder: expected --socket")
+    }
+    return path
+  }
+
+  /// Sends a request to the host.
+  func ask(_ request: HostRequest, within limit: Duration?) throws -> HostAnswer {
+    let path = try path()
+    do {
+      return try request.send(to: path, within: limit)
+    } catch {
+      switch error.code {
+      case .system:
+        // The standard place needs no option.
+        let option = socket.map { " --socket " + shellWord($0) } ?? ""
+        throw Failure("no host runs: \(error.message). Start one with: opportune host\(option)")
+      case .path, .taken, .timedOut, .refused: throw Failure(error.message)
+      }
+    }
+  }
+
+  /// Asks for something that is done to an app, and tells what could not be.
+  func change(_ request: HostRequest, _ patience: HostTimeout) throws {
+    for note in try ask(request, within: patience.limit).notes ?? [] { printToStandardError("Note: \(note)") }
+  }
+}
+
+struct HostCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "host",
+    abstract: "Hosts programs as apps: opportune run, apps, front, suspend, resume, terminate.",
+    discussion: """
+      Runs until Ctrl-C or SIGTERM; what is suspended then goes on, and no program is ended. Needs no privilege; with \
+      control groups it stops programs without their noticing, with CAP_SYS_NICE it can raise again what it lowered. It \
+      serves processes of its own user alone.
+
+      Example: opportune host &
+      """)
+
+  @OptionGroup var socket: HostSocketOption
+  @Option(help: "How programs are stopped: auto, cgroup or signals.") var backend = Backend.auto
+  @Option(help: "Seconds from SIGTERM to the kill, 0.1 to 3600.") var grace = 5.0
+
+  func validate() throws { try checkRange(grace, "--grace", 0.1...3600) }
+
+  func run() throws {
+    let path = try socket.path()
+    if let end = path.lastIndex(of: "/"), socket.socket == nil { mkdir(String(path[..<end]), 0o700) }
+    // Before the first thread, which takes over what is blocked.
+    var ends = sigset_t()
+    sigemptyset(&ends)
+    for signal in [SIGINT, SIGTERM, SIGHUP] { sigaddset(&ends, signal) }
+    pthread_sigmask(SIG_BLOCK, &ends, nil)
+
+    let running = Running()
+    do {
+      // First: it says whether another host lives, whose apps are not to be touched.
+      let listener = try HostSocket.open(at: path, say: printToStandardError) { running.host }
+      var configuration = HostConfiguration()
+      configuration.backend = backend
+      configuration.grace = .milliseconds(Int64(grace * 1000))
+      let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
+      running.host = host
+      for note in host.notes { printToStandardError("Note: \(note)") }
+      try StandardOutput.write("The host listens at '\(path)'.\n")
+      var signal: Int32 = 0
+      while sigwait(&ends, &signal) != 0 {}
+      running.host = nil
+      host.stop()
+      withExtendedLifetime(listener) {}
+    } catch let error as PushError {
+      throw Failure(error.message)
+    } catch let error as ProcessHostError {
+      throw Failure(error.message)
+    }
+  }
+
+  /// The host, for the socket's thread.
+  private final class Running: Sendable {
+    private let held = Mutex<ProcessHost?>(nil)
+    var host: ProcessHost? {
+      get { held.withLock { $0 } }
+      set { held.withLock { $0 = newValue } }
+    }
+  }
+}
