@@ -8,7 +8,7 @@ import Testing
   private func entry(_ number: UInt64) -> IOScheduler<Int>.Entry {
     let ticket = IOScheduler<Int>.Ticket(number: number, app: 0, origin: .foreground)
     return IOScheduler<Int>.Entry(
-      ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), due: 1)
+      ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), isDonated: false, due: 1)
   }
 
   /// And no more gaps than that: else one request that waits for long would keep the memory of all that were

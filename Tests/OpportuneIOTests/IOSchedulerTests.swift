@@ -52,6 +52,67 @@ import Testing
     }
   }
 
+  // R-DISK-01 R-CPU-01
+  @Test(arguments: [DevicePolicy.QueuedRequests.follow, .stay])
+  func whatTheForegroundWaitsForMovesUpInItsOrder(queued: DevicePolicy.QueuedRequests) throws {
+    var policy = DevicePolicy(depth: 8, cap: .fixed(1))
+    policy.queuedRequests = queued
+    var scheduler = scheduler(policy)
+    let tickets = (0..<5).compactMap { scheduler.submit($0, app: 1, cost: four) }
+    let first = scheduler.next(now: 0)
+    #expect(first?.item == 0 && first?.ioClass == .background)
+    // The cap is reached, and the one at the device stays what it is.
+    let (blocked, late) = (scheduler.next(now: 0), scheduler.donate(to: tickets[0]))
+    #expect(blocked == nil && !late)
+    let donated = [3, 2].map { scheduler.donate(to: tickets[$0]) }
+    #expect(donated == [true, true])
+    _ = scheduler.submit(5, app: 1, cost: four, isDonated: true)
+    #expect(scheduler.queued == [3, 2])
+    // Back and forth, the app's own requests go with it, and the donated ones stay.
+    scheduler.setState(.active, of: 1)
+    scheduler.setState(.background, of: 1)
+    #expect(scheduler.queued == [3, 2])
+    var order: [Int] = []
+    while let grant = scheduler.next(now: 0) {
+      #expect(grant.ioClass == .foreground)
+      order.append(grant.item)
+    }
+    #expect(order == [2, 3, 5])
+  }
+
+  // R-DISK-01 R-PWR-05 R-FTS-07
+  @Test func aRestrictedOrSuspendedAppIsNotHelped() throws {
+    var scheduler = scheduler(DevicePolicy(depth: 8, cap: .fixed(1)))
+    let tickets = (0..<3).compactMap { scheduler.submit($0, app: 1, cost: four) }
+    _ = scheduler.next(now: 0)
+    scheduler.setState(.background, of: 1, takesDonations: false)
+    let donated = scheduler.donate(to: tickets[2])
+    #expect(donated)
+    let held = scheduler.next(now: 0)
+    #expect(held == nil && scheduler.queued == [0, 2])
+    scheduler.setState(.suspended, of: 1)
+    scheduler.setState(.background, of: 1)
+    #expect(scheduler.queued == [1, 1])
+    scheduler.setState(.suspended, of: 1)
+    let suspended = scheduler.next(now: 0)
+    #expect(suspended == nil)
+    scheduler.setState(.background, of: 1)
+    let granted = scheduler.next(now: 0)
+    #expect(granted?.item == 2 && granted?.ioClass == .foreground)
+  }
+
+  // R-DISK-02
+  @Test func whatADonatedRequestHasPaidComesBack() {
+    var scheduler = scheduler(DevicePolicy(depth: 8, bytes: .init(perSecond: 4096, burst: 1000)))
+    let ticket = scheduler.submit(0, app: 1, cost: four)
+    let waits = scheduler.next(now: 0)
+    #expect(waits == nil && scheduler.bytes?.available == 0)
+    let donated = ticket.map { scheduler.donate(to: $0) }
+    #expect(donated == true && scheduler.bytes?.available == 1000)
+    let granted = scheduler.next(now: 0)
+    #expect(granted?.ioClass == .foreground && scheduler.bytes?.available == 1000)
+  }
+
   // R-NET-04
   @Test func strictServesBackgroundOnlyWhenNoForegroundWaits() throws {
     var scheduler = scheduler(DevicePolicy(ratio: .strict, depth: 8, cap: .none))

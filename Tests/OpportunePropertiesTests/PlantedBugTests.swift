@@ -32,6 +32,8 @@ import Testing
     #expect(starved.message.contains("held back"), "\(starved.timeline)")
     let unlimited = try #require(try await finding(IOSchedulerProperty(Unlimited.self)))
     #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
+    let unraised = try #require(try await finding(IOSchedulerProperty(Unraised.self)))
+    #expect(unraised.message.contains("said to be queued"), "\(unraised.timeline)")
   }
 
   // R-CARD-09 R-FTS-09
@@ -153,8 +155,8 @@ private struct Overtaking: BrokenScheduler {
 private struct Unsuspended: BrokenScheduler {
   var scheduler: IOScheduler<Int>
   init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
-  mutating func setState(_ state: IOState, of app: Int) {
-    if state != .suspended { scheduler.setState(state, of: app) }
+  mutating func setState(_ state: IOState, of app: Int, takesDonations: Bool) {
+    if state != .suspended { scheduler.setState(state, of: app, takesDonations: takesDonations) }
   }
 }
 
@@ -166,6 +168,13 @@ private struct Starving: BrokenScheduler {
     asked += 1
     return asked % 3 == 0 ? nil : scheduler.next(now: now)
   }
+}
+
+/// Who is waited for stays in its queue.
+private struct Unraised: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
+  mutating func donate(to ticket: Ticket) -> Bool { scheduler.queued.reduce(0, +) > 0 }
 }
 
 private struct Unlimited: BrokenScheduler {

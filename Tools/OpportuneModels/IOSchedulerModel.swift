@@ -12,8 +12,9 @@ package protocol RequestScheduler {
   var inFlight: [Int] { get }
   mutating func addApp(_ app: Int, state: IOState)
   mutating func removeApp(_ app: Int) -> [Int]
-  mutating func setState(_ state: IOState, of app: Int)
-  mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket?
+  mutating func setState(_ state: IOState, of app: Int, takesDonations: Bool)
+  mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?, isDonated: Bool) -> Ticket?
+  mutating func donate(to ticket: Ticket) -> Bool
   mutating func cancel(_ ticket: Ticket) -> Int?
   mutating func next(now: UInt64) -> Grant?
   func wakeTime(now: UInt64) -> UInt64?
@@ -31,10 +32,15 @@ extension BrokenScheduler {
   package var inFlight: [Int] { scheduler.inFlight }
   package mutating func addApp(_ app: Int, state: IOState) { scheduler.addApp(app, state: state) }
   package mutating func removeApp(_ app: Int) -> [Int] { scheduler.removeApp(app) }
-  package mutating func setState(_ state: IOState, of app: Int) { scheduler.setState(state, of: app) }
-  package mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket? {
-    scheduler.submit(item, app: app, cost: cost, at: former)
+  package mutating func setState(_ state: IOState, of app: Int, takesDonations: Bool) {
+    scheduler.setState(state, of: app, takesDonations: takesDonations)
   }
+  package mutating func submit(
+    _ item: Int, app: Int, cost: Cost, at former: Ticket?, isDonated: Bool
+  ) -> Ticket? {
+    scheduler.submit(item, app: app, cost: cost, at: former, isDonated: isDonated)
+  }
+  package mutating func donate(to ticket: Ticket) -> Bool { scheduler.donate(to: ticket) }
   package mutating func cancel(_ ticket: Ticket) -> Int? { scheduler.cancel(ticket) }
   package mutating func next(now: UInt64) -> Grant? { scheduler.next(now: now) }
   package func wakeTime(now: UInt64) -> UInt64? { scheduler.wakeTime(now: now) }
@@ -53,6 +59,7 @@ package final class IOSchedulerModel {
   private struct Queued {
     let ticket: Ticket
     let cost: IOScheduler<Int>.Cost
+    var isDonated: Bool
   }
 
   private let policy: DevicePolicy
@@ -60,6 +67,8 @@ package final class IOSchedulerModel {
   private var states: [Int: IOState] = [:]
   /// What an app's new requests are; a suspended app keeps what it had.
   private var classes: [Int: IOClass] = [:]
+  /// The apps that may be helped by who waits for them; a suspended app keeps what it had.
+  private var helped: Set<Int> = []
   package private(set) var inFlight: [Grant] = []
   package private(set) var problems: [String] = []
   /// The present run of turns, by class, while both waited and nothing but the ratio decided.
@@ -94,7 +103,8 @@ package final class IOSchedulerModel {
   }
 
   private func ioClass(of entry: Queued) -> IOClass {
-    policy.queuedRequests == .stay ? entry.ticket.origin : classes[entry.ticket.app] ?? .background
+    if entry.isDonated, helped.contains(entry.ticket.app) { return .foreground }
+    return policy.queuedRequests == .stay ? entry.ticket.origin : classes[entry.ticket.app] ?? .background
   }
 
   private func waiting(_ ioClass: IOClass) -> [Queued] {
@@ -106,12 +116,16 @@ package final class IOSchedulerModel {
   package func added(_ app: Int, _ state: IOState) {
     states[app] = state
     classes[app] = ioClass(of: state)
+    helped.insert(app)
   }
 
-  package func changed(_ app: Int, _ state: IOState) {
+  package func changed(_ app: Int, _ state: IOState, takesDonations: Bool) {
     guard states[app] != nil else { return }
     states[app] = state
-    if state != .suspended { classes[app] = ioClass(of: state) }
+    if state != .suspended {
+      classes[app] = ioClass(of: state)
+      if takesDonations { helped.insert(app) } else { helped.remove(app) }
+    }
     passed = [[:], [:]]
   }
 
@@ -125,12 +139,20 @@ package final class IOSchedulerModel {
     passed = [[:], [:]]
   }
 
-  package func submitted(_ item: Int, app: Int, _ cost: IOScheduler<Int>.Cost, giving ticket: Ticket?) {
+  package func submitted(
+    _ item: Int, app: Int, _ cost: IOScheduler<Int>.Cost, isDonated: Bool, giving ticket: Ticket?
+  ) {
     expect(
       (ticket != nil) == (states[app] != nil), "app\(app) is \(states[app] == nil ? "not " : "")there, yet")
     guard let ticket else { return }
     expect(ticket.app == app, "the ticket is of app\(ticket.app), not of app\(app)")
-    queued[item] = Queued(ticket: ticket, cost: cost)
+    queued[item] = Queued(ticket: ticket, cost: cost, isDonated: isDonated)
+  }
+
+  package func donated(to item: Int, giving result: Bool) {
+    expect(result == (queued[item] != nil), "a donation finds \(item) queued: \(result)")
+    queued[item]?.isDonated = true
+    passed = [[:], [:]]
   }
 
   package func cancelled(_ item: Int, giving result: Int?) {

@@ -20,7 +20,7 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
     isCanary
       ? "A planted bug that must be found: now and then a cancelled request is not given back."
       : "Each request to a device ends once, in its app's order and none of a suspended app; ratio, depth, cap and "
-        + "rates hold; what may go is not held back; apps take turns."
+        + "rates hold; what may go is not held back; what is donated goes as foreground; apps take turns."
   }
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {
@@ -89,13 +89,16 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
       let kind = bytes.below(16)
       let app = bytes.below(IOSchedulerProperty.appsMax)
       switch kind {
-      case 0...4: submit(app, .init(bytes: UInt64(bytes.below(60_000)), occupies: !bytes.flag()), &log)
+      case 0...4:
+        let cost = Subject.Cost(bytes: UInt64(bytes.below(60_000)), occupies: !bytes.flag())
+        submit(app, cost, isDonated: bytes.below(8) == 7, &log)
       case 5...8:
         now += UInt64(bytes.below(20_000))
         ask(&log)
       case 9...10: end(bytes.byte(), after: UInt64(bytes.below(60_000)), isRest: bytes.flag(), &log)
-      case 11: cancel(bytes.byte(), &log)
-      case 12...13: change(app, bytes.choice(IOState.allCases), &log)
+      case 11: bytes.flag() ? donate(bytes.byte(), &log) : cancel(bytes.byte(), &log)
+      case 12...13:
+        change(app, bytes.choice(IOState.allCases), takesDonations: bytes.below(4) != 3, &log)
       case 14: abandon(bytes.byte(), &log)
       default: bytes.below(4) == 0 ? exchange(app, &log) : wait(&log)
       }
@@ -103,14 +106,15 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
     }
 
     private mutating func submit(
-      _ app: Int, _ cost: Subject.Cost, at former: Subject.Ticket? = nil, _ log: inout StepLog
+      _ app: Int, _ cost: Subject.Cost, at former: Subject.Ticket? = nil, isDonated: Bool = false,
+      _ log: inout StepLog
     ) {
       lastItem += 1
       log.note(
-        "submit \(lastItem) of app\(app), \(cost.bytes) bytes\(cost.occupies ? "" : ", waits for others")\(former == nil ? "" : ", where it was")"
+        "submit \(lastItem) of app\(app), \(cost.bytes) bytes\(cost.occupies ? "" : ", waits for others")\(isDonated ? ", donated" : "")\(former == nil ? "" : ", where it was")"
       )
-      let ticket = subject.submit(lastItem, app: app, cost: cost, at: former)
-      model.submitted(lastItem, app: app, cost, giving: ticket)
+      let ticket = subject.submit(lastItem, app: app, cost: cost, at: former, isDonated: isDonated)
+      model.submitted(lastItem, app: app, cost, isDonated: isDonated, giving: ticket)
     }
 
     private mutating func ask(_ log: inout StepLog) {
@@ -146,10 +150,21 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
       model.cancelled(item, giving: result)
     }
 
-    private mutating func change(_ app: Int, _ state: IOState, _ log: inout StepLog) {
-      log.note("app\(app) becomes \(state)")
-      subject.setState(state, of: app)
-      model.changed(app, state)
+    private mutating func donate(_ pick: UInt8, _ log: inout StepLog) {
+      let items = model.queuedItems
+      guard !items.isEmpty, let ticket = model.ticket(of: items[Int(pick) % items.count]) else { return }
+      let item = items[Int(pick) % items.count]
+      log.note("somebody waits for \(item)")
+      let result = subject.donate(to: ticket)
+      model.donated(to: item, giving: result)
+    }
+
+    private mutating func change(
+      _ app: Int, _ state: IOState, takesDonations: Bool, _ log: inout StepLog
+    ) {
+      log.note("app\(app) becomes \(state)\(takesDonations ? "" : ", and is not helped")")
+      subject.setState(state, of: app, takesDonations: takesDonations)
+      model.changed(app, state, takesDonations: takesDonations)
     }
 
     private mutating func abandon(_ pick: UInt8, _ log: inout StepLog) {
@@ -178,7 +193,7 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
     /// With everybody running, all ends come and all tokens too, what is left comes out.
     mutating func drain(_ log: inout StepLog) throws(Violation) {
       for app in 0..<IOSchedulerProperty.appsMax where model.isThere(app) {
-        change(app, app % 2 == 0 ? .active : .background, &log)
+        change(app, app % 2 == 0 ? .active : .background, takesDonations: true, &log)
       }
       // A request may be paid for in some hundreds of instalments.
       var (rounds, left) = (0, model.queuedCount)

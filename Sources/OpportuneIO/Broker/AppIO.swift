@@ -118,6 +118,8 @@ public final class AppIO: @unchecked Sendable {
       call.giveBackBuffers()
       throw call.error(.cancelled)
     }
+    var call = call
+    call.standing = standing(on: call.device)
     var done = 0
     if limit != .zero {
       switch try tryInline(call) {
@@ -131,10 +133,16 @@ public final class AppIO: @unchecked Sendable {
         }
       }
     }
-    var call = call
     if let limit { call.setLimit(limit) }
     call.lookAtFile()
     return try await carryOut(Request(call, done: done))
+  }
+
+  /// Where the caller stands, by those who wait for it; nil where that changes nothing, as for an active app.
+  func standing(on device: Device) -> Standing? {
+    guard let app = entry.source.app, reactor.configuration.followsDonations else { return nil }
+    let view = entry.source.view
+    return view.state(on: device) == .active ? nil : Standing(ofCallerFor: app)
   }
 
   /// Has the reactor perform a request.
@@ -142,12 +150,19 @@ public final class AppIO: @unchecked Sendable {
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
         request.setCaller(.task(continuation))
-        reactor.post(request)
+        post(request)
       }
     } onCancel: {
       reactor.post(Control { $0.path.end(request, early: .cancelled) })
     }
     return try request.value()
+  }
+
+  /// Posts a request, and has the reactor told of those who begin to wait for the caller later.
+  func post(_ request: Request) {
+    // Before the post: see Donations.
+    request.call.standing?.tell(reactor.donations)
+    reactor.post(request)
   }
 
   /// Performs a request that does nothing, through the storage queue to the kernel and back: measures the

@@ -121,6 +121,9 @@ public struct IOConfiguration: Sendable {
   /// The number of threads where io_uring is not used; 1 to 64. In addition eight threads close files, also
   /// with io_uring, and sixteen wait for the other ends of FIFOs.
   public var threads = 8
+  /// Whether who is waited for in the foreground has its requests in the foreground's class; the bench turns
+  /// it off to show what it brings.
+  package var followsDonations = true
   /// For tests: see `opp_ring_config.fault`. Receives the operation; a result other than nil replaces the
   /// kernel's answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?

@@ -37,12 +37,13 @@ extension AppIO {
   }
 
   private func performWaiting(_ call: IOCall) throws(IOError) -> Int {
+    var call = call
+    call.standing = standing(on: call.device)
     var done = 0
     switch try tryInline(call) {
     case .whole(let moved): return moved
     case .part(let moved): done = moved
     }
-    var call = call
     call.lookAtFile()
     let request = Request(call, done: done)
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
@@ -50,7 +51,7 @@ extension AppIO {
     semaphore.initialize(to: sem_t())
     sem_init(semaphore, 0, 0)
     request.setCaller(.thread(semaphore))
-    reactor.post(request)
+    post(request)
     while sem_wait(semaphore) != 0 {}  // a signal may interrupt the wait
     sem_destroy(semaphore)
     return try request.value()

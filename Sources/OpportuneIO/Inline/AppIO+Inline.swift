@@ -3,7 +3,7 @@ import Glibc
 import OpportuneScheduler
 import SystemPackage
 
-/// The inline fast path: a foreground call that needs no waiting is done on its caller's thread. A queue
+/// The inline fast path: a call of the foreground, or of who is waited for there, that needs no waiting is done on its caller's thread. A queue
 /// could not serve it any earlier.
 extension AppIO {
   /// The result of an inline attempt.
@@ -21,7 +21,7 @@ extension AppIO {
     if call.mayWaitOnWorker, kind(of: call) == .direct { return .part(0) }
     var op = call.op
     op.length = UInt32(min(call.total, 1 << 30))
-    let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore) {
+    let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore, by: call.standing) {
       let moved = opp_ring_try(&op)
       // Counted inside the gate: the app's statistics include this call however soon the app ends.
       if moved >= 0 {
@@ -58,7 +58,8 @@ extension AppIO {
     var done = done
     repeat {
       let op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)
-      let result = doInline(on: call.device, op.fd, since: call.closesBefore) { [entry, reactor] in
+      let result = doInline(on: call.device, op.fd, since: call.closesBefore, by: call.standing) {
+        [entry, reactor] in
         let moved: Int32? = WorkerWait.perform {
           reactor.readsOnWorkers.raisePriority()
           let moved = withUnsafePointer(to: op) { opp_ring_read($0) }
@@ -90,16 +91,20 @@ extension AppIO {
   }
 
   /// Calls `body` on this thread; `body` must not block. Requires that the app is active, or at least not
-  /// suspended. Otherwise the result is nil, as also when the app has ended or the descriptor may have been
+  /// suspended where somebody of the foreground waits for the caller. Otherwise the result is nil, as also when the app has ended or the descriptor may have been
   /// closed since the call began: see ``InlineGate``.
   func doInline(
-    on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false,
-    _ body: () -> Int32
+    on device: Device, _ descriptor: Int32, since closes: UInt64, by standing: Standing? = nil,
+    unlessSuspended: Bool = false, _ body: () -> Int32
   ) -> Int32? {
     inside(entry.inline.gate, of: .app, since: 0) {
       inside(reactor.gates[descriptor].pointee, of: .descriptor(descriptor), since: closes) {
-        let state = entry.source.view.state(on: device)
-        guard state == .active || (unlessSuspended && state != .suspended) else { return nil }
+        let view = entry.source.view
+        let state = view.state(on: device)
+        guard
+          state == .active || (unlessSuspended && state != .suspended)
+            || (standing?.donatedBand != nil && view.takesDonations(on: device))
+        else { return nil }
         reactor.configuration.onInlineCall?()
         return body()
       }

@@ -80,6 +80,8 @@ final class AppEntry: @unchecked Sendable {
   /// The state that counts for requests to a device.
   func state(on device: Device) -> IOState { state == .suspended ? .suspended : runningState(on: device) }
 
+  func takesDonations(on device: Device) -> Bool { limits.allowDonations(on: device) }
+
   func runningState(on device: Device) -> IOState { limits?.state(on: device) ?? runningState }
 
   // MARK: Requests

@@ -4,7 +4,8 @@ import Synchronization
 /// The source of an app's state: the scheduler's app, or, for an app without a scheduler, a word that its
 /// user sets. Safe on any thread.
 final class AppStateSource: Sendable {
-  private let app: App?
+  /// nil for an app without a scheduler.
+  let app: App?
   private let limits: (@Sendable () -> IOLimits?)?
   /// Used where `app` is nil: the state's code in the lowest byte, the number of changes above it.
   private let word: Atomic<UInt64>
@@ -45,6 +46,12 @@ final class AppStateSource: Sendable {
     func state(on device: Device) -> IOState {
       state == .suspended ? .suspended : limits?.state(on: device) ?? state
     }
+
+    /// Whether requests that somebody of the foreground waits for go in the foreground's class: not where
+    /// the host has put the app into the background's.
+    func takesDonations(on device: Device) -> Bool {
+      state != .suspended && limits.allowDonations(on: device)
+    }
   }
 
   /// The current state. It is never a copy that could be out of date: see ``RequestPath/follow(_:)``.
@@ -66,6 +73,10 @@ final class AppStateSource: Sendable {
     }
     return false
   }
+}
+
+extension IOLimits? {
+  func allowDonations(on device: Device) -> Bool { self?.state(on: device) != .background }
 }
 
 extension IOState {

@@ -17,9 +17,14 @@ final class DeviceQueues {
   private let network: DevicePolicy
   /// Foreground reads of the storage that wait on their callers' threads.
   private let readsOnWorkers: ReadsOnWorkers
+  private let donations: Donations
 
-  init(storage: DevicePolicy, network: DevicePolicy, readsOnWorkers: ReadsOnWorkers, now: UInt64) {
+  init(
+    storage: DevicePolicy, network: DevicePolicy, readsOnWorkers: ReadsOnWorkers, donations: Donations,
+    now: UInt64
+  ) {
     (self.storage, self.network, self.readsOnWorkers) = (storage, network, readsOnWorkers)
+    self.donations = donations
     schedulers = [IOScheduler(storage, now: now), IOScheduler(network, now: now)]
   }
 
@@ -30,19 +35,29 @@ final class DeviceQueues {
   }
 
   func stateChanged(of app: AppEntry) {
-    for device in Device.queued { schedulers[device.rawValue].setState(app.state(on: device), of: app.slot) }
+    for device in Device.queued {
+      schedulers[device.rawValue].setState(
+        app.state(on: device), of: app.slot, takesDonations: app.takesDonations(on: device))
+    }
   }
 
   /// Removes the app. Returns the requests that it had queued; they are in no queue any more.
   func remove(_ app: AppEntry) -> [Request] {
     var requests: [Request] = []
     for index in schedulers.indices { requests.append(contentsOf: schedulers[index].removeApp(app.slot)) }
-    for request in requests { onDescriptors.remove(request) }
+    for request in requests { forget(request) }
     return requests
   }
 
   func ioClass(of app: AppEntry, on device: Device) -> IOClass {
     policy(of: device).ioClass(of: app.runningState(on: device))
+  }
+
+  /// The class of a request: its app's, or the foreground's where somebody there waits for the caller.
+  func ioClass(of request: Request) -> IOClass {
+    let (app, device) = (request.app, request.call.device)
+    request.lookAtDonation()
+    return request.isDonated && app.takesDonations(on: device) ? .foreground : ioClass(of: app, on: device)
   }
 
   private func policy(of device: Device) -> DevicePolicy { device == .network ? network : storage }
@@ -58,12 +73,29 @@ final class DeviceQueues {
     let cost = IOScheduler<Request>.Cost(
       bytes: UInt64(max(min(request.left, chunk), datagram)), occupies: !request.waitsForPeer)
     let index = request.call.device.rawValue
+    request.lookAtDonation()
     guard
-      let ticket = schedulers[index].submit(request, app: request.app.slot, cost: cost, at: request.ticket)
+      let ticket = schedulers[index].submit(
+        request, app: request.app.slot, cost: cost, at: request.ticket, isDonated: request.isDonated)
     else { return false }
     request.toQueued(ticket)
     onDescriptors.add(request)
+    donations.add(request)
     return true
+  }
+
+  /// Somebody has begun to wait for tasks that have asked for something: what they have queued moves up.
+  func lookAtDonations() {
+    for request in donations.look() {
+      guard let ticket = request.ticket else { continue }
+      _ = schedulers[request.call.device.rawValue].donate(to: ticket)
+    }
+  }
+
+  /// The request is queued no more.
+  private func forget(_ request: Request) {
+    onDescriptors.remove(request)
+    donations.remove(request)
   }
 
   /// Removes a queued request.
@@ -71,7 +103,7 @@ final class DeviceQueues {
     guard let ticket = request.ticket else { return }
     let cancelled = schedulers[request.call.device.rawValue].cancel(ticket)
     assert(cancelled === request)
-    onDescriptors.remove(request)
+    forget(request)
   }
 
   func requests(on descriptor: Int32) -> [Request] { onDescriptors.requests(on: descriptor) }
@@ -82,7 +114,7 @@ final class DeviceQueues {
   func next(_ device: Device, now: UInt64) -> Grant? {
     if device == .storage { schedulers[device.rawValue].foregroundElsewhere = readsOnWorkers.count }
     guard let grant = schedulers[device.rawValue].next(now: now) else { return nil }
-    onDescriptors.remove(grant.item)
+    forget(grant.item)
     return grant
   }
 
@@ -112,8 +144,9 @@ final class DeviceQueues {
   /// The class in which an open would be granted; nil where it would not be, as for a suspended app.
   func classOfOpen(_ request: Request) -> IOClass? {
     guard request.app.state != .suspended else { return nil }
-    let present = ioClass(of: request.app, on: .storage)
-    return storage.queuedRequests == .stay ? request.ticket?.origin ?? present : present
+    let present = ioClass(of: request)
+    guard storage.queuedRequests == .stay, !request.isDonated else { return present }
+    return request.ticket?.origin ?? present
   }
 
   /// When background work that waits only for tokens may continue.

@@ -13,7 +13,7 @@ import Synchronization
 /// that call only such as they were made with. See "A read's way" in docs/design.md.
 ///
 /// Invariants:
-///  - All parts except `mailbox` and `gates` are used on the reactor's thread only.
+///  - All parts except `mailbox`, `gates` and `donations` are used on the reactor's thread only.
 ///  - The thread ends when a shutdown was asked for and nothing is outstanding. From then on each message is
 ///    refused.
 final class Reactor: @unchecked Sendable {
@@ -26,6 +26,7 @@ final class Reactor: @unchecked Sendable {
   let gates = DescriptorGates()
   let descriptorKinds = DescriptorKinds()
   let readsOnWorkers: ReadsOnWorkers
+  let donations = Donations()
   private let logger: Logger
   private let ring: OpaquePointer
   private let mailbox: Mailbox
@@ -66,7 +67,8 @@ final class Reactor: @unchecked Sendable {
     if capabilities.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
     readsOnWorkers = ReadsOnWorkers(storage, configuration.kernelPriorities)
     queues = DeviceQueues(
-      storage: storage, network: configuration.network, readsOnWorkers: readsOnWorkers, now: clock.now)
+      storage: storage, network: configuration.network, readsOnWorkers: readsOnWorkers, donations: donations,
+      now: clock.now)
     closer = DescriptorCloser(submissions, gates, apps)
     sockets = SocketModerator(configuration, logger)
     replies = Replies(configuration, queues, closer, sockets)
@@ -75,6 +77,7 @@ final class Reactor: @unchecked Sendable {
     path = RequestPath(clock, timers, operations, submissions, queues, opens, closer, replies)
     termination = AppTermination(path, queues, closer, submissions)
 
+    donations.begin(for: self)
     if capabilities.refused != 0 {
       logger.warning(
         "io_uring is refused here; files go over threads, sockets over poll",

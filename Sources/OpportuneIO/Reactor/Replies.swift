@@ -35,7 +35,7 @@ final class Replies {
   func deliver(_ request: Request, _ outcome: Request.Outcome) {
     let app = request.app
     request.setOutcome(outcome)
-    app.countEnd(outcome, as: queues.ioClass(of: app, on: request.call.device))
+    app.countEnd(outcome, as: queues.ioClass(of: request))
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: !request.call.isOpen, by: app)
     }
@@ -45,7 +45,7 @@ final class Replies {
 
   /// Resumes the request's caller at the end of the turn.
   private func answer(_ request: Request) {
-    let ioClass = queues.ioClass(of: request.app, on: request.call.device)
+    let ioClass = queues.ioClass(of: request)
     if let caller = request.takeCaller() { callers[ioClass.index].append(caller) }
   }
 

@@ -49,7 +49,7 @@ final class RequestPath {
   func submit(_ request: Request) {
     let app = request.app
     follow(app)
-    app.countSubmitted(as: queues.ioClass(of: app, on: request.call.device))
+    app.countSubmitted(as: queues.ioClass(of: request))
     guard !app.isTerminated, !isEnding else {
       return end(request, .failed(isEnding ? .unavailable : .terminated))
     }
@@ -76,6 +76,12 @@ final class RequestPath {
       return request.call.isClose ? close(request) : send(request, nil)
     }
     if !queues.submit(request) { end(request, .failed(.terminated)) }
+  }
+
+  /// Somebody of the foreground has begun to wait for tasks that have asked for something.
+  func lookAtDonations() {
+    opens.appChanged()
+    queues.lookAtDonations()
   }
 
   private func park(_ request: Request) {

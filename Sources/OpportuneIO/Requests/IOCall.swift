@@ -1,6 +1,7 @@
 internal import COpportune
 import Glibc
 internal import OpportuneBase
+import OpportuneScheduler
 import SystemPackage
 
 /// The parameters of a call: a value that is filled in on the caller's thread, and does not change once its
@@ -29,6 +30,8 @@ struct IOCall {
   var subject = Subject.none
   /// The time limit from the start of the call, as given by the caller.
   private(set) var limit: Duration?
+  /// Where the caller stands by those who wait for it; nil where that changes nothing.
+  var standing: Standing?
   /// The deadline on `CLOCK_MONOTONIC`, in nanoseconds.
   private(set) var deadline = UInt64.max
   private(set) var file = FileFacts()

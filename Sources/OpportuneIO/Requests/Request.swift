@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+import OpportuneScheduler
 import Synchronization
 
 /// A call on its way: from the caller's thread to the reactor, to the kernel, and back.
@@ -115,6 +116,11 @@ final class Request: ReactorMessage, @unchecked Sendable {
   var sentAt: UInt64 = 0
   var attempt = Attempt()
   var deadline: Deadline?
+  /// Whether somebody of the foreground waits for the caller, or has waited: a donation is kept until the
+  /// request ends, however the wait for it does.
+  private(set) var isDonated = false
+  /// The index in `Donations`.
+  var indexInDonations = -1
   /// The index in `AppEntry.inFlight`, and the neighbours in the descriptor's list.
   var indexInApp = -1
   var links = RequestsByDescriptor.Links()
@@ -218,6 +224,11 @@ final class Request: ReactorMessage, @unchecked Sendable {
   func goesOn(afterMoving moved: Int) -> Bool {
     guard left > 0, moved > 0 else { return false }
     return call.wantsAll || (moved == piece && !waitsForPeer)
+  }
+
+  /// Looks at who waits for the caller now.
+  func lookAtDonation() {
+    if !isDonated, let band = call.standing?.donatedBand, band > .background { isDonated = true }
   }
 
   // MARK: In flight

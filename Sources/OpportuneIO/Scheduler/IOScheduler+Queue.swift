@@ -5,6 +5,8 @@ extension IOScheduler {
     let ticket: Ticket
     let item: Item
     let cost: Cost
+    /// Whether somebody of the foreground waits for who has asked for it.
+    var isDonated: Bool
     /// Bytes that background must still pay for before the request may go.
     var due: UInt64
   }
@@ -75,6 +77,14 @@ extension IOScheduler {
       count -= 1
       sweep()
       return entry
+    }
+
+    /// Notes that somebody of the foreground waits. False if the entry is not here.
+    mutating func setDonated(_ number: UInt64) -> Bool {
+      let slot = position(of: number)
+      guard slot < slots.count, slots[slot].number == number, slots[slot].entry != nil else { return false }
+      slots[slot].entry?.isDonated = true
+      return true
     }
 
     /// Sets the bytes that the first entry must still pay for.

@@ -9,6 +9,8 @@ internal import OpportuneBase
 /// Invariants:
 ///  - A submitted item is returned by exactly one of `next`, `cancel` and `removeApp`.
 ///  - The queue of each app and class is in the order of tickets.
+///  - A queued request is in the class that `ioClass(of:)` says: that of its app, or the foreground's where
+///    somebody of the foreground waits for who asked for it, and the app may be helped.
 ///  - An app that has requests queued in a class, and is not suspended, is in `ready` of that class, once.
 package struct IOScheduler<Item> {
   /// The cost of a request.
@@ -43,6 +45,8 @@ package struct IOScheduler<Item> {
   private struct App {
     var state: IOState
     var ioClass: IOClass
+    /// Whether its donated requests go in the foreground's class.
+    var takesDonations = true
     var queues = [Queue(), Queue()]
     var isReady = [false, false]
   }
@@ -98,8 +102,12 @@ package struct IOScheduler<Item> {
     return entries.sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
   }
 
-  package mutating func setState(_ state: IOState, of app: Int) {
-    guard let before = self[app], before.state != state else { return }
+  /// - Parameter takesDonations: whether the app's donated requests go in the foreground's class: false where
+  ///   its host has put it into the background's on this device, whoever waits.
+  package mutating func setState(_ state: IOState, of app: Int, takesDonations: Bool = true) {
+    guard let before = self[app], before.state != state || before.takesDonations != takesDonations else {
+      return
+    }
     apps[app]?.state = state
     if state == .suspended {
       for ioClass in IOClass.allCases {
@@ -108,18 +116,54 @@ package struct IOScheduler<Item> {
       }
       return
     }
-    let ioClass = policy.ioClass(of: state)
-    apps[app]?.ioClass = ioClass
-    if policy.queuedRequests == .follow { moveQueued(of: app, to: ioClass) }
+    apps[app]?.ioClass = policy.ioClass(of: state)
+    apps[app]?.takesDonations = takesDonations
+    for ioClass in IOClass.allCases { moveQueued(of: app, to: ioClass) }
     for ioClass in IOClass.allCases { makeReady(app, ioClass) }
   }
 
+  /// The class of a queued request. It takes no copy of the app: that would force one of its queues.
+  private func ioClass(of entry: Entry) -> IOClass {
+    let app = entry.ticket.app
+    if entry.isDonated, apps[app]?.takesDonations == true { return .foreground }
+    return policy.queuedRequests == .stay ? entry.ticket.origin : apps[app]?.ioClass ?? .background
+  }
+
+  /// Somebody of the foreground waits for who has asked for this: the request moves up from the background's
+  /// queue, to where its ticket stands in the foreground's. False where it is not queued any more.
+  package mutating func donate(to ticket: Ticket) -> Bool {
+    guard apps.indices.contains(ticket.app) else { return false }
+    for ioClass in IOClass.allCases
+    where apps[ticket.app]?.queues[ioClass.index].setDonated(ticket.number) == true {
+      guard ioClass == .background, apps[ticket.app]?.takesDonations == true,
+        let entry = apps[ticket.app]?.queues[ioClass.index].remove(ticket.number)
+      else { return true }
+      refundInstalments(of: entry)
+      queued[IOClass.background.index] -= 1
+      insert(entry, .foreground)
+      return true
+    }
+    return false
+  }
+
+  /// Queues an entry at its ticket's place.
+  private mutating func insert(_ entry: Entry, _ ioClass: IOClass) {
+    var entry = entry
+    entry.due = entry.cost.bytes
+    apps[entry.ticket.app]?.queues[ioClass.index].insert(entry)
+    queued[ioClass.index] += 1
+    makeReady(entry.ticket.app, ioClass)
+  }
+
+  /// Moves what belongs there from the other class.
   private mutating func moveQueued(of app: Int, to ioClass: IOClass) {
     let other = ioClass.other.index
-    guard var merged = apps[app]?.queues[ioClass.index].entries,
-      let moving = apps[app]?.queues[other].entries,
-      !moving.isEmpty
-    else { return }
+    guard let present = self[app], !present.queues[other].isEmpty else { return }
+    let others = present.queues[other].entries
+    let moving = others.filter { self.ioClass(of: $0) == ioClass }
+    if moving.isEmpty { return }
+    let staying = others.filter { self.ioClass(of: $0) != ioClass }
+    var merged = present.queues[ioClass.index].entries
     queued[other] -= moving.count
     queued[ioClass.index] += moving.count
     for var entry in moving {
@@ -129,7 +173,7 @@ package struct IOScheduler<Item> {
     }
     merged.sort { $0.ticket.number < $1.ticket.number }
     apps[app]?.queues[ioClass.index] = Queue(merged)
-    apps[app]?.queues[other] = Queue()
+    apps[app]?.queues[other] = Queue(staying)
   }
 
   private subscript(app: Int) -> App? { apps.indices.contains(app) ? apps[app] : nil }
@@ -145,9 +189,12 @@ package struct IOScheduler<Item> {
 
   // MARK: Requests
 
-  /// Queues an item in its app's current class. With `at`, puts the rest of an item that was granted before
-  /// back at its position. Returns nil for an unknown app.
-  package mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
+  /// Queues an item in its app's current class, or in the foreground's if somebody there waits for who asks.
+  /// With `at`, puts the rest of an item that was granted before back at its position. Returns nil for an
+  /// unknown app.
+  package mutating func submit(
+    _ item: Item, app: Int, cost: Cost, at former: Ticket? = nil, isDonated: Bool = false
+  ) -> Ticket? {
     guard apps.indices.contains(app), let present = apps[app]?.ioClass else { return nil }
     let ticket: Ticket
     if let former {
@@ -156,8 +203,8 @@ package struct IOScheduler<Item> {
       lastNumber += 1
       ticket = Ticket(number: lastNumber, app: app, origin: present)
     }
-    let ioClass = policy.queuedRequests == .stay ? ticket.origin : present
-    let entry = Entry(ticket: ticket, item: item, cost: cost, due: cost.bytes)
+    let entry = Entry(ticket: ticket, item: item, cost: cost, isDonated: isDonated, due: cost.bytes)
+    let ioClass = ioClass(of: entry)
     if former != nil {
       apps[app]?.queues[ioClass.index].insert(entry)
     } else {
@@ -271,7 +318,9 @@ package struct IOScheduler<Item> {
 
   /// The part of the cap that background may use now.
   private var capNow: Int {
-    guard policy.yieldsToForeground, foregroundInFlight > 0, case .fixed(let count) = policy.cap else { return cap }
+    guard policy.yieldsToForeground, foregroundInFlight > 0, case .fixed(let count) = policy.cap else {
+      return cap
+    }
     return min(max(1, count / 4), cap)
   }
 

@@ -59,6 +59,9 @@ public struct AppTask<Success: Sendable>: Sendable {
 /// queues them in each donor app.
 final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
+  /// The tree of the task outside of the critical section that this one is for, whose donors count as well.
+  let outer: TaskTree?
+  let listeners = LinkedStack<DonationNode>()
   /// The donors. An app is listed once, or twice if two of its threads donated at the same time. Entries are
   /// removed only when the tree is freed.
   private let donors = LinkedStack<Donor>()
@@ -70,8 +73,9 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   /// The priority with which the task was started.
   private let priority: TaskPriority
 
-  init(_ app: AppCore, priority: TaskPriority) {
+  init(_ app: AppCore, priority: TaskPriority, inside outer: TaskTree? = nil) {
     self.app = app
+    self.outer = outer
     self.priority = priority
   }
 
@@ -96,6 +100,15 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
       let state = donor.app.state
       if !state.suspended, state.band > app.state.band { body(donor.app) }
     }
+    outer?.forEachDonor { if $0.band > app.band { body($0) } }
+  }
+
+  /// The tree that the calling task's jobs go through. If it has none, the app whose executor it prefers.
+  static func ofCurrentTask(of engine: Engine) -> (tree: TaskTree?, app: AppCore?) {
+    let executor = withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
+    if let tree = executor as? TaskTree { return tree.app.engine === engine ? (tree, nil) : (nil, nil) }
+    let app = (executor as? AppExecutor)?.core
+    return (nil, app?.engine === engine ? app : nil)
   }
 
   /// Stores the task's own job, which is about to be queued, so that it can be queued once more.
@@ -149,6 +162,7 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     donations.add(1, ordering: .sequentiallyConsistent)
     // A job that is already queued is donated too.
     queueAgain(producer)
+    listeners.tell()
     return !isKnown
   }
 

@@ -31,9 +31,10 @@ final class LockCore: @unchecked Sendable {
   }
 
   func makeSection() -> LockSection {
-    let app = AppCore.ofCurrentTask(of: engine)
+    let (tree, plain) = TaskTree.ofCurrentTask(of: engine)
+    let app = tree?.app ?? plain
     let home = if let ceiling, ceiling.band > app?.band ?? .background { ceiling } else { app }
-    let section = LockSection(in: home)
+    let section = LockSection(in: home, of: tree)
     section.beginWant(of: self)
     return section
   }
@@ -138,7 +139,11 @@ final class LockSection: Sendable {
   /// Its entry in `wants` of the section that it began in. Accessed by its own task only.
   nonisolated(unsafe) private var want: LockWant?
 
-  init(in app: AppCore?) { tree = app.map { TaskTree($0, priority: Task.currentPriority) } }
+  let listeners = LinkedStack<DonationNode>()
+
+  init(in app: AppCore?, of outer: TaskTree?) {
+    tree = app.map { TaskTree($0, priority: Task.currentPriority, inside: outer) }
+  }
 
   var isSuspended: Bool { tree?.app.state.suspended ?? false }
 
@@ -152,6 +157,7 @@ final class LockSection: Sendable {
     donors.visit { if $0.app === donor { isKnown = true } }
     // seqCst, as each push is: before the look at `wants`.
     if !isKnown { donors.push(LockDonor(donor)) }
+    listeners.tell()
     guard let tree, tree.app.band < donor.band, let producer = engine.producer(Worker.current(of: engine))
     else { return }
     // Queued jobs are queued there too; a running job is raised where that is allowed.
@@ -161,6 +167,9 @@ final class LockSection: Sendable {
   }
 
   func forEachDonor(_ body: (AppCore) -> Void) { donors.visit { body($0.app) } }
+
+  /// Those who wait for the task that the section belongs to, while they stand higher than its app.
+  func forEachDonorOfTask(_ body: (AppCore) -> Void) { tree?.outer?.forEachDonor(body) }
 
   func forEachWant(_ body: (LockWant) -> Void) {
     wants.visit { if !$0.isOver.load(ordering: .relaxed) { body($0) } }
@@ -225,6 +234,7 @@ final class LockWaiter: Linked, @unchecked Sendable {
 
   var band: Band {
     var band = app?.band ?? .foreground
+    section.forEachDonorOfTask { band = max(band, $0.band) }
     outer?.forEachDonor { band = max(band, $0.band) }
     return band
   }
@@ -232,6 +242,8 @@ final class LockWaiter: Linked, @unchecked Sendable {
   /// The donors of this wait: the task's app, and those that wait for the section that the task is in.
   var donors: [AppCore] {
     var donors = app.map { [$0] } ?? []
+    // A worker of the task's own app may have been faster than those of the apps that wait for it.
+    section.forEachDonorOfTask { donors.append($0) }
     outer?.forEachDonor { donors.append($0) }
     return donors
   }
@@ -270,14 +282,5 @@ final class LockWaiter: Linked, @unchecked Sendable {
       seen = original
     } while seen == .waiting
     return false
-  }
-}
-
-extension AppCore {
-  /// The app on whose executor the calling task is to stay; nil where that is none of this scheduler's.
-  static func ofCurrentTask(of engine: Engine) -> AppCore? {
-    let executor = withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
-    let app = (executor as? TaskTree)?.app ?? (executor as? AppExecutor)?.core
-    return app?.engine === engine ? app : nil
   }
 }

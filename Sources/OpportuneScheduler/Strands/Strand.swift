@@ -53,6 +53,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   // relaxed: a thread that has taken a token has seen the increment for its job.
   private let donated = Atomic<Int>(0)
   let waiting = LinkedStack<StrandToken>()
+  /// Who was asked for something by a job that blocks its thread, and with it the strand.
+  let listeners = LinkedStack<DonationNode>()
   let loose = LinkedStack<LooseJob>()
 
   private static let posted: UInt64 = 1
@@ -174,11 +176,25 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     var word = state.load(ordering: .relaxed)
     while word & Self.running != 0, band > Self.band(of: word) {
       let raised = word & ~12 | UInt64(band.rawValue) << 2
-      // relaxed: exactly one of several raising threads notifies the monitor.
-      let (exchanged, original) = state.compareExchange(expected: word, desired: raised, ordering: .relaxed)
-      if exchanged { return app.engine.monitor.post(.raise(identity, band)) }
+      // Exactly one of several raising threads notifies the monitor and the listeners. seqCst: before the
+      // look for listeners; see Standing.swift. releasing: `donated` has grown before.
+      let (exchanged, original) = state.compareExchange(
+        expected: word, desired: raised, successOrdering: .sequentiallyConsistent, failureOrdering: .relaxed)
+      if exchanged {
+        app.engine.monitor.post(.raise(identity, band))
+        return listeners.tell()
+      }
       word = original
     }
+  }
+
+  /// The band of those that wait for the running job, or for one behind it; nil where nobody waits who stands
+  /// higher.
+  var donatedBand: Band? {
+    // seqCst: pairs with raise().
+    let word = state.load(ordering: .sequentiallyConsistent)
+    guard word & Self.running != 0, donated.load(ordering: .relaxed) > 0 else { return nil }
+    return Self.band(of: word)
   }
 
   /// Queues a token in the strand's own app, or at its ceiling.
@@ -288,6 +304,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if let token { wait(token, nil, producer) }
       return
     }
+    worker.begins(self)
     // The turn counts from the slice's beginning, which is already timed. If the queue is empty after a job,
     // no clock is read.
     let until = worker.report.began + Self.turn
@@ -303,6 +320,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       }
       worker.goesOn()
     }
+    worker.begins(nil)
     if let token { waiting.push(token) }
     leave(producer)
   }

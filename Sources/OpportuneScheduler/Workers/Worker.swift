@@ -36,6 +36,8 @@ final class Worker: @unchecked Sendable {
   private var lastEnd: UInt64?
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
+  /// The strand whose turn the worker runs. Retained by the call that runs it.
+  private(set) unowned(unsafe) var strand: Strand?
   private var isClosure = false
   private var hasAccount = false
   /// The sleep for which the running slice's task is about to suspend.
@@ -64,6 +66,9 @@ final class Worker: @unchecked Sendable {
   var depth: Int { report.depth }
 
   func isInside(_ app: AppCore) -> Bool { self.app === app }
+
+  /// A turn of the strand begins; nil: it has ended.
+  func begins(_ strand: Strand?) { self.strand = strand }
 
   /// Whether the running slice's task has suspended already, so that the slice is about to end. What the
   /// slice enqueues now, this worker takes next itself.

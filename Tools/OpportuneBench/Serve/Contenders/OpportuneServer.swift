@@ -6,7 +6,7 @@ import SystemPackage
 final class OpportuneServer: SearchServer, @unchecked Sendable {
   /// What is turned off, so that everyone sees what it brings.
   enum Lack {
-    case nothing, memoryBroker, ioBroker, donation
+    case nothing, memoryBroker, ioBroker, donation, ioDonation
   }
 
   private struct Running: Sendable {
@@ -26,7 +26,9 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     let scheduler = try Scheduler()
     let queries = try scheduler.makeApp(named: "queries", band: .foreground)
     let indexing = try scheduler.makeApp(named: "indexing", band: .background)
-    let broker = try IOBroker()
+    var configuration = IOConfiguration()
+    configuration.followsDonations = lack != .ioDonation
+    let broker = try IOBroker(configuration: configuration)
     let foreground = try broker.makeIO(for: queries)
     let background = try broker.makeIO(for: indexing)
     let disk: any Disk =

@@ -48,6 +48,10 @@ package struct ServeContender: Sendable {
     ServeContender("opportune-no-donation", "opportune where who is waited for is not raised") {
       OpportuneServer(lacks: .donation)
     },
+    ServeContender(
+      "opportune-no-io-donation",
+      "opportune where who is waited for is raised on the CPU, but not its reads"
+    ) { OpportuneServer(lacks: .ioDonation) },
   ]
 
   /// The contenders of `names`; where empty, all that can run.
