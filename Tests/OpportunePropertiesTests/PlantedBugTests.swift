@@ -5,6 +5,7 @@ import OpportuneIO
 import OpportuneLocation
 import OpportuneModels
 import OpportuneReplay
+import OpportuneScheduler
 import TestSupport
 import Testing
 
@@ -67,6 +68,34 @@ import Testing
     property.forgets = .answer
     let unanswered = try #require(try await finding(property))
     #expect(unanswered.message.contains("calls"), "\(unanswered.timeline)")
+  }
+
+  // R-CARD-09 R-CPU-01
+  @Test func thePoliciesAreSeenToHelpForTooLongAndToGiveNothingBack() async throws {
+    var inversions = InversionProperty()
+    // As of one that forgets the limit while somebody waits.
+    inversions.look = { policy, waits, now in
+      policy.look(waits, now: now).filter { action in
+        if case .leave(let slice) = action { !waits.contains { $0.holder.slice == slice } } else { true }
+      }
+    }
+    let long = try #require(try await finding(inversions))
+    #expect(long.message.contains("too long") || long.message.contains("isHelping"), "\(long.timeline)")
+    inversions.look = { policy, waits, now in
+      policy.look(waits.filter { $0.holder.slice.thread != 5 }, now: now)
+    }
+    #expect(try #require(try await finding(inversions)).message.contains("is not helped"))
+
+    var targets = TargetProperty()
+    // As of one that takes each answer for a late one.
+    targets.look = { policy, readings, running, width, now in
+      let late = readings.map { reading in
+        TargetPolicy.Reading(
+          app: 1, p99: 1_000_000, requests: .init(answered: UInt64(now), late: UInt64(now)))
+      }
+      return policy.look(late, running: running, width: width, now: now)
+    }
+    #expect(try #require(try await finding(targets)).message.contains("nothing was late"))
   }
 
   // R-CARD-09

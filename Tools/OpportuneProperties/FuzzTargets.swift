@@ -9,6 +9,8 @@ package enum FuzzTargets {
     PropertyTarget(ExecutorProperty()),
     PropertyTarget(IOSchedulerProperty(IOScheduler<Int>.self)),
     PropertyTarget(RequestProperty()),
+    PropertyTarget(InversionProperty()),
+    PropertyTarget(TargetProperty()),
     PropertyTarget(LifecycleProperty()),
     PropertyTarget(StoreProperty()),
     PropertyTarget(ManifestProperty()),

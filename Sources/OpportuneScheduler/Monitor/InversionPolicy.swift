@@ -4,30 +4,38 @@
 /// A thread of the background that is inside a critical section has next to no weight beside a foreground
 /// hog; who waits for its lock waits as if it were of the background itself. The monitor looks now and then
 /// who waits for whom (``look(_:now:)``), and this says what is to be done about it: waits in, actions out.
-struct InversionPolicy: Sendable {
+package struct InversionPolicy: Sendable {
   /// A worker inside one job.
-  struct Slice: Hashable, Sendable {
-    let thread: Int32
+  package struct Slice: Hashable, Sendable {
+    package let thread: Int32
     /// Which of its jobs, `WorkerReport.Reading.sequence`.
-    let job: UInt64
+    package let job: UInt64
+
+    package init(thread: Int32, job: UInt64) { (self.thread, self.job) = (thread, job) }
   }
 
   /// Somebody who waits for a lock, or holds one, with the kernel priority that is its own: without the help
   /// that it may have.
-  struct Party: Hashable, Sendable {
-    let slice: Slice
-    let priority: KernelPriority
+  package struct Party: Hashable, Sendable {
+    package let slice: Slice
+    package let priority: KernelPriority
+
+    package init(slice: Slice, priority: KernelPriority) { (self.slice, self.priority) = (slice, priority) }
   }
 
   /// One waits for a lock that another holds.
-  struct Wait: Hashable, Sendable {
-    let waiter: Party
-    let holder: Party
+  package struct Wait: Hashable, Sendable {
+    package let waiter: Party
+    package let holder: Party
     /// Whether the waiter is a foreground job. Other waits are links of a chain: a holder that itself waits.
-    let isForeground: Bool
+    package let isForeground: Bool
+
+    package init(waiter: Party, holder: Party, isForeground: Bool) {
+      (self.waiter, self.holder, self.isForeground) = (waiter, holder, isForeground)
+    }
   }
 
-  enum Action: Hashable, Sendable {
+  package enum Action: Hashable, Sendable {
     /// The holder is to get on as its waiter would.
     case help(Slice, as: KernelPriority)
     /// It has let go, or had its time.
@@ -47,16 +55,16 @@ struct InversionPolicy: Sendable {
   /// The holders that are being helped, or whose time of help is used up while they are still waited for.
   private var helped: [Slice: Help] = [:]
 
-  init(limit: UInt64) { self.limit = limit }
+  package init(limit: UInt64) { self.limit = limit }
 
   /// Whether anybody is helped now.
-  var isHelping: Bool { helped.values.contains { !$0.isSpent } }
+  package var isHelping: Bool { helped.values.contains { !$0.isSpent } }
 
   /// - Parameters:
   ///   - waits: all that are known now.
   ///   - now: nanoseconds of a clock that does not go back.
   /// - Returns: what is to be done, in this order; each slice once.
-  mutating func look(_ waits: [Wait], now: UInt64) -> [Action] {
+  package mutating func look(_ waits: [Wait], now: UInt64) -> [Action] {
     let wanted = Self.wanted(waits)
     var actions: [Action] = []
     for (slice, help) in helped.sorted(by: { $0.key < $1.key }) {
@@ -102,12 +110,14 @@ struct InversionPolicy: Sendable {
 }
 
 extension InversionPolicy.Slice: Comparable {
-  static func < (lhs: Self, rhs: Self) -> Bool { (lhs.thread, lhs.job) < (rhs.thread, rhs.job) }
+  package static func < (lhs: Self, rhs: Self) -> Bool { (lhs.thread, lhs.job) < (rhs.thread, rhs.job) }
 }
 
 extension KernelPriority {
   /// Whether the kernel gives a thread of this priority the CPU before one of the other, or more of it.
-  func outranks(_ other: KernelPriority) -> Bool { orderingKey.lexicographicallyPrecedes(other.orderingKey) }
+  package func outranks(_ other: KernelPriority) -> Bool {
+    orderingKey.lexicographicallyPrecedes(other.orderingKey)
+  }
 
   /// The smaller has precedence.
   private var orderingKey: [Int] {

@@ -9,23 +9,31 @@
 /// tried again only after a pause, which doubles with each trial that fails. A trial that fails is undone,
 /// and takes no more than it gave. So it costs the target little to learn that no more can be had.
 /// (docs/targets.md)
-struct TargetPolicy: Sendable {
-  typealias Reason = SchedulerStatistics.BackgroundShare.Reason
+package struct TargetPolicy: Sendable {
+  package typealias Reason = SchedulerStatistics.BackgroundShare.Reason
 
   /// One app with a target, and what was counted of its requests since the target was first set.
-  struct Reading: Sendable {
+  package struct Reading: Sendable {
     let app: UInt64
     /// In nanoseconds, of ``AppTarget/p99Range``.
     let p99: UInt64
     let requests: Requests
+
+    package init(app: UInt64, p99: UInt64, requests: Requests) {
+      (self.app, self.p99, self.requests) = (app, p99, requests)
+    }
   }
 
-  struct Requests: Sendable, Hashable {
-    var answered: UInt64 = 0
+  package struct Requests: Sendable, Hashable {
+    package var answered: UInt64 = 0
     /// Of these: later than the target.
-    var late: UInt64 = 0
+    package var late: UInt64 = 0
     /// Of these: later than ``room`` of it.
-    var close: UInt64 = 0
+    package var close: UInt64 = 0
+
+    package init(answered: UInt64 = 0, late: UInt64 = 0, close: UInt64 = 0) {
+      (self.answered, self.late, self.close) = (answered, late, close)
+    }
 
     static func - (now: Requests, before: Requests) -> Requests {
       Requests(
@@ -35,10 +43,10 @@ struct TargetPolicy: Sendable {
   }
 
   /// A new number of workers. `outOfReach` is told once, and changes nothing.
-  struct Change: Sendable, Hashable {
-    let from: Int
-    let to: Int
-    let reason: Reason
+  package struct Change: Sendable, Hashable {
+    package let from: Int
+    package let to: Int
+    package let reason: Reason
     /// The app whose target is the reason; nil where it is no single one.
     let app: UInt64?
   }
@@ -90,7 +98,7 @@ struct TargetPolicy: Sendable {
   }
 
   /// How many workers background may have; nil is all.
-  private(set) var cap: Int?
+  package private(set) var cap: Int?
   private var windows: [UInt64: Window] = [:]
   private var miss: Miss?
   private var trial: Trial?
@@ -98,12 +106,14 @@ struct TargetPolicy: Sendable {
   private var settledAt: UInt64 = 0
   private var hasToldOutOfReach = false
 
+  package init() {}
+
   /// - Parameters:
   ///   - readings: the apps whose targets hold now.
   ///   - running: workers of background that are inside jobs now, and are limited by the cap.
   ///   - width: how many there are without a cap.
   ///   - now: nanoseconds of a clock that does not go back.
-  mutating func look(_ readings: [Reading], running: Int, width: Int, now: UInt64) -> Change? {
+  package mutating func look(_ readings: [Reading], running: Int, width: Int, now: UInt64) -> Change? {
     guard !readings.isEmpty else {
       let change = cap.map { Change(from: min($0, width), to: width, reason: .noTarget, app: nil) }
       self = TargetPolicy()
