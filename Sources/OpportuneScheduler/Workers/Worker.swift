@@ -158,10 +158,15 @@ final class Worker: @unchecked Sendable {
     if engine.isSurplus(pool) { return false }
     // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
     if engine.isDraining { engine.monitor.ring() }
-    let parked = opp_worker_park(raw)
-    usage.anchor(report.meter)
+    var parked = opp_worker_begin_park(raw)
+    if parked == .OPP_PARKED_SLEEPS {
+      // Before the sleep and not after it, where a job waits for these three system calls.
+      usage.anchor(report.meter)
+      parked = opp_worker_end_park(raw)
+      usage.slept()
+    }
     switch parked {
-    case .OPP_PARKED_WORKS: return true
+    case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS: return true
     case .OPP_PARKED_ENDS: return false
     case .OPP_PARKED_SPARE:
       // The worker may have been woken in order to end.
@@ -242,7 +247,7 @@ final class Worker: @unchecked Sendable {
     hasAccount = engine.accounts.begin(identity, account, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
-    usage.began(at: start)
+    usage.began(at: start, isDemoted: depth > 0, meter: report.meter)
     // In the background pool demoted foreground work needs no place beside the run tokens, only its own
     // kernel priority.
     if depth > 0, pool.demotedMask != 0 {
