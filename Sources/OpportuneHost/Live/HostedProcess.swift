@@ -92,8 +92,8 @@ package struct HostConfiguration: Sendable {
 
   /// The policy of the lifecycle.
   ///
-  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs on
-  /// because the host holds a task for it, without a limit, and is suspended by that task's end.
+  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs
+  /// on because the host holds a task for it, without a limit, and is suspended by that task's end.
   var policy: AppsPolicy {
     var policy = AppsPolicy()
     policy.tasks.wallClock = nil

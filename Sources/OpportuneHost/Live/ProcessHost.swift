@@ -8,8 +8,8 @@ internal import OpportuneBase
 ///
 /// One thread sleeps until a process ends or a limit is reached; without either there is no wake-up. The
 /// methods may be called on any thread; they block while a group is stopped or moved, which takes
-/// microseconds, and at most the configured limit where a process does not stop. When the last reference goes,
-/// everything is thawed and runs on as it would without a host.
+/// microseconds, and at most the configured limit where a process does not stop. When the last reference
+/// goes, everything is thawed and runs on as it would without a host.
 package final class ProcessHost: Sendable {
   private let engine: HostEngine
 
@@ -73,8 +73,8 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.resume(name) }
   }
 
-  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended at
-  /// once, without running.
+  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended
+  /// at once, without running.
   package func terminate(_ name: String) throws(ProcessHostError) {
     try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
   }

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Small files of the kernel, in /proc and in control groups: read whole, written in one call.
 enum SystemFile {
-  /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files are
-  /// cut off.
+  /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files
+  /// are cut off.
   static func bytes(_ path: String, limit: Int = 1 << 20) -> [UInt8]? {
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return nil }

@@ -271,7 +271,9 @@ package struct IOScheduler<Item> {
 
   /// The part of the cap that background may use now.
   private var capNow: Int {
-    guard policy.yieldsToForeground, foregroundInFlight > 0, case .fixed(let count) = policy.cap else { return cap }
+    guard policy.yieldsToForeground, foregroundInFlight > 0, case .fixed(let count) = policy.cap else {
+      return cap
+    }
     return min(max(1, count / 4), cap)
   }
 

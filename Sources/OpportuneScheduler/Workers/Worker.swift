@@ -73,10 +73,10 @@ final class Worker: @unchecked Sendable {
   /// (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
-  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another worker
-  /// works in the place of this one, so that what is queued does not wait. Returns nil without calling it if
-  /// the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job, waits
-  /// elsewhere.
+  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another
+  /// worker works in the place of this one, so that what is queued does not wait. Returns nil without calling
+  /// it if the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job,
+  /// waits elsewhere.
   ///
   /// The wait is off the CPU like any other, and counts as blocking by the same rule. (R-CPU-08)
   static func waiting<Value>(_ body: () -> Value) -> Value? {
