@@ -15,7 +15,7 @@ import Testing
     var testDescription: String { "\(self)" }
 
     /// Four lineages that fork until the folder is gone.
-    func start(_ place: Place, _ output: Output) throws -> Process {
+    func start(_ place: Place, _ output: Output, leads: Bool) throws -> Process {
       let script = """
         for lineage in 1 2 3 4; do
           (while [ -e "$0" ]; do \(rawValue); done) &
@@ -24,8 +24,9 @@ import Testing
         wait
         """
       let shell = Process()
-      shell.executableURL = URL(filePath: "/usr/bin/setsid")
-      shell.arguments = ["sh", "-c", script, place.folder.path]
+      let words = (leads ? ["/usr/bin/setsid"] : []) + ["/bin/sh", "-c", script, place.folder.path]
+      shell.executableURL = URL(filePath: words[0])
+      shell.arguments = Array(words.dropFirst())
       shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
       try runUnblocked(shell)
       return shell
@@ -40,8 +41,19 @@ import Testing
 
   @Test(arguments: Backends.usable, Tree.allCases)
   func aTreeThatForksForEverIsTaken(backend: Backend, tree: Tree) async throws {
+    try await isTaken(tree, backend, leads: true)
+  }
+
+  /// Without control groups nothing tells later orphans from others.
+  @Test(.enabled(if: Backends.hasControlGroups, Backends.why))
+  func orphansOfAnothersSessionAreTaken() async throws {
+    try await isTaken(.orphans, .cgroup, leads: false)
+  }
+
+  /// - Parameter leads: whether it has a session of its own.
+  private func isTaken(_ tree: Tree, _ backend: Backend, leads: Bool) async throws {
     let (place, output) = (try Place(), try Output())
-    let shell = try tree.start(place, output)
+    let shell = try tree.start(place, output, leads: leads)
     let said = try await output.line("end")
     let pid = try #require(Self.number(after: "pid", in: said))
     let hosted = try Hosted(backend)
@@ -148,6 +160,18 @@ import Testing
     #expect(hosted.host.apps().isEmpty)
     kill(other, SIGKILL)
     shell.waitUntilExit()
+    try await hosted.end()
+  }
+
+  private static let ofKernel = ProcessTable.all().first(where: \.isOfKernel)?.pid
+
+  @Test(.enabled(if: ofKernel != nil, "no thread of the kernel can be seen here"))
+  func aThreadOfTheKernelIsRefused() async throws {
+    let hosted = try Hosted(.signals)
+    let pid = try #require(Self.ofKernel)
+    #expect(throws: ProcessHostError(.process(pid, "it is a thread of the kernel"))) {
+      try hosted.host.adopt(pid, name: "app")
+    }
     try await hosted.end()
   }
 

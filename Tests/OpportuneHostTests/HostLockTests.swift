@@ -180,6 +180,31 @@ import Testing
     try await hosted.end()
   }
 
+  // R-LOCK-01
+  @Test(.enabled(if: SystemFile.exists("/usr/bin/flock"), "no flock is there"), arguments: Backends.usable)
+  func aLockThatIsTakenMeanwhileIsSeen(backend: Backend) async throws {
+    let place = try Place()
+    let hosted = try Hosted(backend, locks: LockPolicy(grace: .zero))
+    // Held for about half of the time.
+    _ = try hosted.shell("while :; do flock '\(place.folder.path)' true; done")
+    var (suspended, refused) = (0, 0)
+    try await eventually("stops in between, and others") {
+      do throws(ProcessHostError) {
+        try hosted.host.suspend("app")
+        suspended += 1
+        let held = HeldLocks.look(at: hosted.entry()?.pids ?? [])
+        #expect(held.isEmpty)
+        try hosted.host.resume("app")
+      } catch {
+        guard case .locked = error.code else { throw error }
+        refused += 1
+        #expect(hosted.entry()?.state == "background")
+      }
+      return suspended >= 10 && refused >= 10
+    }
+    try await hosted.end()
+  }
+
   // R-LOCK-01, R-LOCK-03
   @Test(
     .enabled(if: SystemFile.exists("/usr/bin/sqlite3"), "no sqlite3 is there"), arguments: Backends.usable)

@@ -45,8 +45,9 @@ final class SignalledGroup: ProcessGroup {
     defer { orphansSince = nil }
     tree.insert(root.id)
     let first = Set(look().map(\.id))
+    guard !first.isEmpty else { throw ProcessHostError(.process(root.pid, "it has ended")) }
     // It forks: stopped, all of it is found.
-    guard look().contains(where: { !first.contains($0.id) }) else { return }
+    guard (0..<2).contains(where: { _ in look().contains { !first.contains($0.id) } }) else { return }
     // Who does not stop in time, as one that waits for a disk, is known by then all the same.
     try? freeze(within: .seconds(1))
     thaw()
@@ -98,6 +99,14 @@ final class SignalledGroup: ProcessGroup {
       cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
       late = members.filter { !ProcessTable.hasStopped($0.pid) }.map(\.pid)
       if cleanPasses >= 2, late.isEmpty { return }
+      // By vfork() a parent waits in the kernel for its child's exec, which must not be stopped until then.
+      let waiting = Set(late.filter(ProcessTable.isInKernel))
+      for one in members where waiting.contains(one.parent) && stopped.contains(one.id) {
+        one.id.signal(SIGCONT)
+        stopped.remove(one.id)
+        cleanPasses = 0
+      }
+      if !waiting.isEmpty { usleep(500) }
       // Somebody else has continued it.
       for one in members where late.contains(one.pid) && stopped.contains(one.id) { one.id.signal(SIGSTOP) }
       if cleanPasses >= 2 { usleep(200) }

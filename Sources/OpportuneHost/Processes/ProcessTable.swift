@@ -91,15 +91,23 @@ enum ProcessTable {
     SystemFile.names(in: "/proc/\(pid)/task").compactMap { pid_t($0) }
   }
 
+  /// Whether one of its threads waits uninterruptibly.
+  static func isInKernel(_ pid: pid_t) -> Bool {
+    threads(of: pid).contains { state(of: $0, in: pid) == UInt8(ascii: "D") }
+  }
+
+  private static func state(of thread: pid_t, in pid: pid_t) -> UInt8? {
+    guard let bytes = SystemFile.bytes("/proc/\(pid)/task/\(thread)/stat"),
+      let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
+    else { return nil }
+    return bytes[end + 2]
+  }
+
   /// Whether all of its threads have stopped; also where it has ended.
   static func hasStopped(_ pid: pid_t) -> Bool {
+    let done = [UInt8(ascii: "T"), UInt8(ascii: "t"), UInt8(ascii: "Z"), UInt8(ascii: "X")]
     for thread in threads(of: pid) {
-      guard let bytes = SystemFile.bytes("/proc/\(pid)/task/\(thread)/stat"),
-        let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
-      else { continue }
-      guard
-        [UInt8(ascii: "T"), UInt8(ascii: "t"), UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(bytes[end + 2])
-      else { return false }
+      if let state = state(of: thread, in: pid), !done.contains(state) { return false }
     }
     return true
   }
