@@ -100,13 +100,16 @@ final class SignalledGroup: ProcessGroup {
       late = members.filter { !ProcessTable.hasStopped($0.pid) }.map(\.pid)
       if cleanPasses >= 2, late.isEmpty { return }
       // By vfork() a parent waits in the kernel for its child's exec, which must not be stopped until then.
-      let waiting = Set(late.filter(ProcessTable.isInKernel))
+      let waiting = Set(ContinuousClock.now < end ? late.filter(ProcessTable.isInKernel) : [])
       for one in members where waiting.contains(one.parent) && stopped.contains(one.id) {
         one.id.signal(SIGCONT)
         stopped.remove(one.id)
         cleanPasses = 0
       }
-      if !waiting.isEmpty { usleep(500) }
+      // Time to get there, on a machine that has other work; a wait for a disk is not waited for here.
+      for _ in 0..<50 where ContinuousClock.now < end && waiting.contains(where: ProcessTable.isInKernel) {
+        usleep(200)
+      }
       // Somebody else has continued it.
       for one in members where late.contains(one.pid) && stopped.contains(one.id) { one.id.signal(SIGSTOP) }
       if cleanPasses >= 2 { usleep(200) }
