@@ -204,6 +204,7 @@ import Testing
     try host.ask(.terminate, "nap")
     sleep.waitUntilExit()
     #expect(sleep.terminationStatus == SIGTERM)
+    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
     host.end()
   }
 

@@ -294,6 +294,7 @@ import Testing
     #expect(try host.ask(.apps, nil).apps?.first?.state == "suspended")
     try host.ask(.terminate, "flock")
     program.waitUntilExit()
+    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
     host.end()
   }
 }
