@@ -37,6 +37,13 @@ enum SystemFile {
     }
   }
 
+  /// Of a symbolic link; `nil` where there is none, or it may not be read.
+  static func target(of path: String) -> String? {
+    var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = readlink(path, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+  }
+
   static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
   /// The value of a line such as `frozen 1`.
