@@ -98,8 +98,8 @@ final class AppClass {
     return -opp_host_class_set(thread, &wanted)
   }
 
-  /// Runs `body`, which stops everything, with the share of an app in front: a thread has to run to stop, and in
-  /// the idle class it may wait for a CPU for a second.
+  /// Runs `body`, which stops everything, with the share of an app in front: a thread has to run to stop, and
+  /// in the idle class it may wait for a CPU for a second.
   func hurrying<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
     guard isBackground, let share, share.set(isBackground: false) == 0 else { return try body() }
     defer { _ = share.set(isBackground: true) }

@@ -32,7 +32,8 @@ final class ControlGroup: ProcessGroup {
         let members = Set(members())
         let new = found.filter { !members.contains($0.pid) && !$0.hasEnded }
         cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
-        // More than one: whoever is listed, and has made another and ended before it is looked at, hides that one.
+        // More than one: whoever is listed, and has made another and ended before it is looked at, hides that
+        // one.
         if cleanPasses >= (isChased ? 3 : 2) { break }
         if pass > 0, !new.isEmpty, !isChased {
           // It forks. In a frozen group whoever is moved stops, so that its children stay to be found; nobody

@@ -41,8 +41,8 @@ final class GroupMaker {
     return "\(key):\(name):\(String(made, radix: 36))"
   }
 
-  /// Takes a process into a new group, with or without what descends from it. Where it is in a part of the hierarchy out of which this user may not
-  /// move it, signals do, unless control groups were asked for.
+  /// Takes a process into a new group, with or without what descends from it. Where it is in a part of the
+  /// hierarchy out of which this user may not move it, signals do, unless control groups were asked for.
   func adopt(
     _ root: ProcessStat, isTree: Bool, name: String, mark: String
   ) throws(ProcessHostError) -> (any ProcessGroup, notes: [String]) {

@@ -66,8 +66,8 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.bringForward(name) }
   }
 
-  /// Stops everything in an app, unless it holds locks of files: then it may go on for the policy's grace, and
-  /// is looked at again.
+  /// Stops everything in an app, unless it holds locks of files: then it may go on for the policy's grace,
+  /// and is looked at again.
   ///
   /// - Parameters:
   ///   - locks: instead of the configuration's.

@@ -94,8 +94,8 @@ enum HeldLocks {
   /// What the processes of an app hold now.
   static func look(at members: [pid_t]) -> [HeldLock] {
     let table = SystemFile.bytes("/proc/locks").map(FileLock.all) ?? []
-    // Also where that list is empty: of a lock whose taker has ended, and whose descriptor lives on in another
-    // process, it says nothing in a namespace of pids.
+    // Also where that list is empty: of a lock whose taker has ended, and whose descriptor lives on in
+    // another process, it says nothing in a namespace of pids.
     var found: [Found] = []
     var left = mostDescriptors
     for pid in members {

@@ -24,9 +24,9 @@ struct ProcessTree {
   ///
   /// - Parameters:
   ///   - all: all processes of a look.
-  ///   - orphansSince: where this is given, whoever has started since then, in ticks since the machine's start,
-  ///     in a member's process group, and has lost its parent is added: as a rule a member has made it. For a
-  ///     short time only, since another tree of the same group may lose processes too.
+  ///   - orphansSince: where this is given, whoever has started since then, in ticks since the machine's
+  /// start,     in a member's process group, and has lost its parent is added: as a rule a member has made
+  /// it. For a     short time only, since another tree of the same group may lose processes too.
   /// - Returns: those that were not known.
   @discardableResult mutating func look(at all: [ProcessStat], orphansSince: UInt64? = nil) -> [ProcessStat] {
     known.formIntersection(all.map(\.id))

@@ -21,7 +21,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
   }
 
   package var request: Action
-  /// The app; required by all but `apps` and `adopt`, which takes the program's, with a number where it is taken.
+  /// The app; required by all but `apps` and `adopt`, which takes the program's, with a number where it is
+  /// taken.
   package var name: String?
   /// For `adopt`: the process.
   package var pid: Int32?
@@ -74,7 +75,8 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var name: String?
   /// To `adopt`: for the variable `OPPORTUNE_APP` of the program's environment.
   package var mark: String?
-  /// To `suspend`: the app runs on so long, to let go of its locks, and is looked at then; ask again after that.
+  /// To `suspend`: the app runs on so long, to let go of its locks, and is looked at then; ask again after
+  /// that.
   package var wait: Double?
   /// What could not be done, in what was.
   package var notes: [String]?
