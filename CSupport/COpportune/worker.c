@@ -227,20 +227,8 @@ opp_next opp_worker_next(opp_worker *worker, uint64_t now, bool is_lowered, opp_
     }
 }
 
-opp_parked opp_worker_park(opp_worker *worker) {
-    opp_pool *pool = worker->pool;
-    uint32_t slot = worker_number(worker);
-    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
-    opp_pool_prepare_park(pool, slot);
-    /* The last look at the queues, after the token was returned and the bit was set; see worker_pool.c, "No
-     * lost wake-up". */
-    opp_woken woken = OPP_WOKEN_NOTHING;
-    if (opp_has_ready(pool->core, opp_pool_takeable(pool))) {
-        woken = opp_pool_cancel_park(pool, slot);
-        /* Something waits for a token. Its pusher may have met a free token and no worker to give it to. */
-        if (woken == OPP_WOKEN_NOTHING) opp_pool_watch(pool);
-    }
-    if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(pool, slot);
+/* The worker gets up, for what it was woken. */
+static opp_parked worker_rises(opp_worker *worker, opp_woken woken) {
     OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
     worker->turn = (opp_turn){0};
     worker->has_served = false;
@@ -253,6 +241,31 @@ opp_parked opp_worker_park(opp_worker *worker) {
     worker->held = OPP_SLOT_IDLE;
     opp_store(&worker->word, worker->turns, relaxed); /* relaxed: no thread depends on it */
     return OPP_PARKED_ENDS;
+}
+
+opp_parked opp_worker_begin_park(opp_worker *worker) {
+    opp_pool *pool = worker->pool;
+    uint32_t slot = worker_number(worker);
+    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+    opp_pool_prepare_park(pool, slot);
+    /* The last look at the queues, after the token was returned and the bit was set; see worker_pool.c, "No
+     * lost wake-up". */
+    opp_woken woken = OPP_WOKEN_NOTHING;
+    if (opp_has_ready(pool->core, opp_pool_takeable(pool))) {
+        woken = opp_pool_cancel_park(pool, slot);
+        /* Something waits for a token. Its pusher may have met a free token and no worker to give it to. */
+        if (woken == OPP_WOKEN_NOTHING) opp_pool_watch(pool);
+    }
+    return woken == OPP_WOKEN_NOTHING ? OPP_PARKED_SLEEPS : worker_rises(worker, woken);
+}
+
+opp_parked opp_worker_end_park(opp_worker *worker) {
+    return worker_rises(worker, opp_pool_park(worker->pool, worker_number(worker)));
+}
+
+opp_parked opp_worker_park(opp_worker *worker) {
+    opp_parked parked = opp_worker_begin_park(worker);
+    return parked == OPP_PARKED_SLEEPS ? opp_worker_end_park(worker) : parked;
 }
 
 /* --- Around a job --------------------------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import OpportuneApps
 internal import OpportuneBase
 
@@ -13,10 +14,18 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case nameTaken(String)
     /// The process cannot be an app; the reason.
     case process(Int32, String)
+    /// The process, or one that descends from it, is of another user, whose number this is.
+    case otherUser(Int32, owner: UInt32)
     /// The program could not be started; the number of the error.
     case program(String, Int32)
     /// The lifecycle does not allow it; the reason.
     case lifecycle(String, String)
+    /// It is not suspended, by a user's wish; until when, and why.
+    case exempt(String, String)
+    /// It holds a lock of a file, which one; whether it is terminated for it, or runs on.
+    case locked(String, String, isTerminated: Bool)
+    /// A value of a request: what it is, the value, and what is expected.
+    case value(String, String, String)
     /// Not everything in the app had stopped after this time; the processes that had not.
     case notStopped([Int32], after: Duration)
     /// The kernel refused: the subject, and the number of the error.
@@ -39,8 +48,13 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
         + "a letter, a digit or '_' first"
     case .nameTaken(let name): "an app '\(name)' runs: choose another name"
     case .process(let pid, let why): "process \(pid) cannot be an app: \(why)"
+    case .otherUser(let pid, let owner): "process \(pid) cannot be an app: it is of user \(userName(owner))"
     case .program(let path, let number): "'\(path)' could not be started: \(errorText(number))"
     case .lifecycle(let name, let why): "app '\(name)': \(why)"
+    case .exempt(let name, let text): "app '\(name)' is \(text)"
+    case .locked(let name, let why, let isTerminated):
+      "app '\(name)' is \(isTerminated ? "terminated" : "not suspended"): \(why)"
+    case .value(let what, let value, let expected): "\(what) is \(value): \(expected)"
     case .notStopped(let pids, let limit):
       "not all of it has stopped after \(limit): \(pids.map(String.init).joined(separator: ", ")); "
         + "it stops when the kernel lets it"
@@ -50,6 +64,18 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
   }
 
   package var description: String { message }
+}
+
+/// A user for people: the name, where there is one, and the number.
+func userName(_ user: uid_t) -> String {
+  var (entry, found) = (passwd(), UnsafeMutablePointer<passwd>?.none)
+  return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { buffer in
+    guard let base = buffer.baseAddress, getpwuid_r(user, &entry, base, buffer.count, &found) == 0,
+      found != nil,
+      let name = entry.pw_name
+    else { return "\(user)" }
+    return "'\(String(cString: name))' (\(user))"
+  }
 }
 
 /// Names of apps, which are names of folders as well.

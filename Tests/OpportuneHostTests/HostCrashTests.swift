@@ -27,7 +27,8 @@ import Testing
       shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
       try shell.run()
       pid = shell.processIdentifier
-      (group, _) = try maker.adopt(pid, name: "left", mark: mark)
+      let status = try #require(ProcessStat(of: pid))
+      (group, _) = try maker.adopt(status, isTree: false, name: "left", mark: mark)
       _ = try await output.line("tick")
       if backend == .cgroup { try group.freeze(within: .seconds(5)) } else { kill(pid, SIGSTOP) }
       if backend == .signals { try await eventually("its stop") { isStopped(pid) } }
@@ -97,15 +98,24 @@ final class HostProgram {
   private let place: Place
   private var programs: [Process] = []
 
-  init(_ place: Place, _ backend: Backend, grace: Double = 5) async throws {
+  /// - Parameter prefix: a command that becomes the host.
+  init(
+    _ place: Place, _ backend: Backend, grace: Double = 5, options: [String] = [], prefix: [String] = [],
+    errors: Output? = nil
+  ) async throws {
     self.place = place
-    process.executableURL = try command()
-    process.arguments = [
-      "host", "--socket", place.path, "--backend", backend.rawValue, "--grace", "\(grace)",
-    ]
+    let words = prefix + [try command().path]
+    process.executableURL = URL(filePath: words[0])
+    process.arguments =
+      words.dropFirst() + [
+        "host", "--socket", place.path, "--backend", backend.rawValue, "--grace", "\(grace)",
+      ] + options
     let output = try Output()
     process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
     process.standardInput = FileHandle.nullDevice
+    if let errors {
+      process.standardError = FileHandle(fileDescriptor: errors.written, closeOnDealloc: false)
+    }
     try runUnblocked(process)
     _ = try await output.line("The host listens at")
   }

@@ -46,7 +46,12 @@ import Testing
       #"{"request":"suspend","name":"none"}"#, #"{"request":"suspend","name":["x"]}"#,
       #"{"request":"adopt","name":"y","pid":1}"#, #"{"request":"adopt","name":"y","pid":-7}"#,
       #"{"request":"adopt","name":"y","pid":99999999999}"#,
-      #"{"request":"adopt","name":"../y","pid":\#(pid)}"#,
+      #"{"request":"adopt","name":"../y","pid":\#(pid)}"#, #"{"request":"adopt","pid":1}"#,
+      #"{"request":"adopt","pid":\#(pid)}"#, #"{"request":"suspend","name":"x","locks":"perhaps"}"#,
+      #"{"request":"keep"}"#, #"{"request":"keep","name":"none"}"#,
+      #"{"request":"keep","name":"x","seconds":0}"#, #"{"request":"keep","name":"x","seconds":-5}"#,
+      #"{"request":"keep","name":"x","seconds":1e300}"#, #"{"request":"keep","name":"x","seconds":"1h"}"#,
+      #"{"request":"keep","name":"x","reason":"\#(String(repeating: "x", count: 201))"}"#,
       String(repeating: "[", count: 10_000), "\u{0}\u{1}", #"{"request":"apps""#,
     ]
     var random = SplitMix64(seed: 19)

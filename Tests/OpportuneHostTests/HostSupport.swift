@@ -9,18 +9,23 @@ final class Hosted {
   let host: ProcessHost
   let key: String
 
-  init(_ backend: Backend, grace: Duration = .seconds(5), key: String = Hosted.newKey()) throws {
+  init(
+    _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
+    key: String = Hosted.newKey()
+  ) throws {
     self.key = key
     var configuration = HostConfiguration()
     configuration.backend = backend
     configuration.grace = grace
+    configuration.locks = locks
+    configuration.freezeLimit = .seconds(10)
     host = try ProcessHost(key: key, configuration: configuration)
   }
 
   /// Where a test has failed before its end.
   deinit {
     for app in host.apps() {
-      try? host.suspend(app.id)
+      _ = try? host.suspend(app.id, locks: .ignore)
       try? host.terminate(app.id)
     }
     for _ in 0..<1000 where !host.apps().isEmpty { usleep(1000) }
@@ -42,7 +47,8 @@ final class Hosted {
   /// Ends all apps, whatever they do, and deletes their groups.
   func end() async throws {
     for app in host.apps() {
-      try? host.suspend(app.id)
+      try? host.endKeeping(app.id)
+      _ = try? host.suspend(app.id, locks: .ignore)
       try? host.terminate(app.id)
     }
     try await eventually("the end of all apps") { host.apps().isEmpty }

@@ -64,6 +64,19 @@ import Testing
     try await hosted.end()
   }
 
+  /// By vfork() a shell waits in the kernel until its child has become another program.
+  // R-LIFE-06
+  @Test(arguments: Backends.usable) func aShellThatStartsProgramsStops(backend: Backend) async throws {
+    let hosted = try Hosted(backend)
+    _ = try hosted.shell("while :; do /bin/true; done")
+    for _ in 0..<40 {
+      try hosted.host.suspend("app")
+      #expect(hosted.entry()?.state == "suspended")
+      try hosted.host.resume("app")
+    }
+    try await hosted.end()
+  }
+
   // R-FTS-07
   @Test(.enabled(if: Backends.python != nil, "no python3 is there"), arguments: Backends.usable)
   func peersOfASuspendedServerWait(backend: Backend) async throws {

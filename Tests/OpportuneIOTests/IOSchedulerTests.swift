@@ -182,6 +182,23 @@ import Testing
   }
 
   // R-DISK-02
+  /// Reads that wait on their callers' threads were never granted, and count all the same.
+  @Test func backgroundYieldsToReadsOnWorkers() throws {
+    var scheduler = scheduler(DevicePolicy(depth: 9, cap: .fixed(8)))
+    for number in 0..<20 { _ = scheduler.submit(number, app: 1, cost: four) }
+    scheduler.foregroundElsewhere = 1
+    while scheduler.next(now: 0) != nil {}
+    #expect(scheduler.inFlight == [0, 2])
+    scheduler.foregroundElsewhere = 0
+    while scheduler.next(now: 0) != nil {}
+    #expect(scheduler.inFlight == [0, 8])
+    // They take up the depth as well.
+    scheduler.foregroundElsewhere = 1
+    _ = scheduler.submit(0, app: 0, cost: four)
+    #expect(scheduler.next(now: 0) == nil)
+  }
+
+  // R-DISK-02
   @Test(arguments: [true, false]) func theAdaptiveCapDoesNotRiseWhileForegroundWaits(waits: Bool) {
     var scheduler = scheduler(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))
     if waits {

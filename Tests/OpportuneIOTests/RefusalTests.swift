@@ -119,6 +119,8 @@ import Testing
       configuration.backend = backend
       return try IOBroker(configuration: configuration, logger: lines.logger)
     }.value
+    var probe = opp_system_probe()
+    let canSetSlice = opp_system_probe_run(&probe) == 0 && probe.can_set_slice != 0
     let parameters = await withCheckedContinuation { continuation in
       broker.reactor.post(
         Control { _ in
@@ -132,6 +134,8 @@ import Testing
     } else {
       #expect(parameters.policy == OPP_CLASS_NORMAL)
       #expect(parameters.nice == before.nice)
+      // That of the foreground's workers, whose requests it carries.
+      #expect(parameters.slice_ns == 100_000 || !canSetSlice)
     }
     await broker.shutdown()
     try await scheduler.shutdown()

@@ -40,9 +40,16 @@ import Testing
   @Test func workersFollowTheMachineOrTheNumber() async throws {
     let automatic = try scheduler { $0.workers = .automatic }
     #expect(automatic.width == Topology().width)
+    let tokens = { (scheduler: Scheduler, pool: WorkerPool) in
+      scheduler.engine.pools.first { $0.pool == pool }.map { Int(opp_pool_tokens($0.raw)) }
+    }
+    // A fresh job of the foreground does not wait for another, which the kernel may preempt.
+    #expect(tokens(automatic, .foreground) == 2 * automatic.width)
+    #expect(tokens(automatic, .background) == automatic.width)
     try await automatic.shutdown()
     let fixed = try scheduler { $0.workers = .fixed(5) }
     #expect(fixed.width == 5)
+    #expect(tokens(fixed, .foreground) == 5 && tokens(fixed, .background) == 5)
     // So many run at once, whatever the machine has.
     let app = try fixed.makeApp(named: "app")
     let inside = Record<Int>()

@@ -224,6 +224,32 @@ static void test_slots(void) {
     check_held(one, self, OPP_SLOT_IDLE, 0, 0);
     CHECK(opp_worker_idle_turn(self) != idle);
 
+    /* Its job waits: the token is free for others, who are woken for what is queued, and comes back after. */
+    opp_wake wake = OPP_WAKE_COUNT;
+    CHECK(!opp_worker_begin_wait(self, &wake) && wake == OPP_WAKE_NOTHING);
+    CHECK(opp_submit(producer, app, 0, job, NULL).wake == OPP_WAKE_START);
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
+    CHECK(opp_worker_begin_wait(self, &wake) && wake == OPP_WAKE_NOTHING);
+    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
+    CHECK(!opp_worker_begin_wait(self, &wake)); /* it has none to give a second time */
+    CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
+    check_held(one, self, OPP_SLOT_RUNNING, 1, 0);
+    CHECK(opp_submit(producer, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* left for itself, and yet: */
+    CHECK(opp_worker_begin_wait(self, &wake) && wake == OPP_WAKE_START);
+    CHECK(opp_pool_enter(one)); /* by that other */
+    CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
+    check_held(one, self, OPP_SLOT_HANDED_OFF, 1, 0);
+    opp_pool_leave(one);
+    CHECK(!opp_worker_job_ended(self));
+    /* Counted among the demoted meanwhile, it gives back what it would have regained. */
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
+    CHECK(opp_worker_begin_wait(self, &wake));
+    CHECK(opp_worker_count(self) == OPP_HANDED_OFF);
+    CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
+    check_held(one, self, OPP_SLOT_SUNK, 0, 1);
+    CHECK(!opp_worker_job_ended(self));
+    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+
     /* A hog runs beside the tokens, and goes on with hogs alone; of others there is no room while it does. */
     CHECK(opp_submit(producer, app, 1, job, NULL).level == HOG);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == HOG);

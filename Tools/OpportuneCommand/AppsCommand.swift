@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Glibc
 import OpportuneBase
 import OpportuneHost
 
@@ -57,6 +58,38 @@ struct AppChange: ParsableArguments {
   }
 }
 
+struct AdoptCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "adopt",
+    abstract: "Makes a process that runs an app of the host, with all that descends from it.",
+    discussion: """
+      A tree that starts processes faster than they are found is stopped until all are, for some milliseconds; without \
+      control groups its shell may notice. Refused are the system's first process, threads of the kernel, the host and \
+      what it descends from, processes of other users, and what belongs to an app already.
+
+      Example: opportune adopt 4711 --name build
+      """)
+
+  @OptionGroup var socket: HostSocketOption
+  @Argument(help: "The process's number.") var pid: Int32
+  @Flag(help: "In front, not in background.") var foreground = false
+  @Option(help: "The app's name. Default: that of the program, with a number where it is taken.")
+  var name: String?
+  @OptionGroup var patience: HostTimeout
+
+  func validate() throws {
+    if pid < 1 { throw ValidationError("PID is \(pid): expected 1 or more") }
+  }
+
+  func run() throws {
+    var request = HostRequest(.adopt, name: name)
+    (request.pid, request.foreground) = (pid, foreground)
+    let answer = try socket.ask(request, within: patience.limit)
+    for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
+    try StandardOutput.write("process \(pid) is the app '\((answer.name ?? "").printable)'\n")
+  }
+}
+
 struct FrontCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "front", abstract: "Brings an app of the host to the foreground.",
@@ -73,12 +106,79 @@ struct SuspendCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "suspend", abstract: "Stops an app of the host.",
     discussion: """
-      When this returns, nothing of it executes. Its memory and connections stay; peers wait for it.
+      When this returns with status 0, nothing of it executes. Its memory and connections stay; peers wait for it.
+
+      Where it holds a lock of a file it goes on for the host's grace, to let go; then it stays running (refuse), is \
+      terminated instead, or is suspended all the same (ignore). An app that is kept is not suspended.
 
       Example: opportune suspend make
       """)
   @OptionGroup var change: AppChange
-  func run() throws { try change.carryOut(.suspend) }
+  @Option(help: "Locks of files: refuse, terminate or ignore. Default: the host's.")
+  var locks: LockPolicy.Answer?
+
+  func run() throws {
+    var request = HostRequest(.suspend, name: change.name)
+    request.locks = locks
+    while true {
+      let answer = try change.socket.ask(request, within: change.patience.limit)
+      for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
+      guard let wait = answer.wait else { return }
+      // A moment more, since the host looks at it then.
+      usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)
+      request.again = true
+    }
+  }
+}
+
+struct KeepCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "keep", abstract: "Exempts an app of the host from suspension.",
+    discussion: """
+      Until a time of the day, for a time, or until it is ended; it ends with the app and with the host as well. \
+      opportune apps shows it.
+
+      Example: opportune keep make --until 18:00 --reason "the release"
+      """)
+  @OptionGroup var change: AppChange
+  @Option(help: "The local time of its end, HH:MM, within 24 hours.") var until: String?
+  @Option(name: .customLong("for"), help: "How long, as 90s, 15m, 1.5h or 2d; at most 366d.")
+  var duration: String?
+  @Option(help: "Why, for people: up to 200 characters.") var reason: String?
+  @Flag(help: "End it.") var end = false
+
+  func validate() throws {
+    guard [until != nil, duration != nil, end].count(where: { $0 }) <= 1 else {
+      throw ValidationError("expected one of --until, --for and --end")
+    }
+    if end, reason != nil { throw ValidationError("--end needs no --reason") }
+    if let reason, reason.count > Exemption.longestReason {
+      throw ValidationError(
+        "--reason has \(reason.count) characters: expected up to \(Exemption.longestReason)")
+    }
+    _ = try seconds()
+  }
+
+  private func seconds() throws -> Double? {
+    if let until {
+      guard let seconds = Exemption.seconds(until: until, now: Int64(time(nil))) else {
+        throw ValidationError("--until is '\(until)': expected HH:MM")
+      }
+      return seconds
+    }
+    guard let duration else { return nil }
+    guard let seconds = Exemption.seconds(of: duration) else {
+      throw ValidationError("--for is '\(duration)': expected a number and s, m, h or d, up to 366d")
+    }
+    return seconds
+  }
+
+  func run() throws {
+    var request = HostRequest(.keep, name: change.name)
+    request.end = end
+    (request.seconds, request.reason) = (try seconds(), reason)
+    try change.socket.change(request, change.patience)
+  }
 }
 
 struct ResumeCommand: ParsableCommand {

@@ -6,6 +6,7 @@ import OpportuneHost
 import Synchronization
 
 extension Backend: ExpressibleByArgument {}
+extension LockPolicy.Answer: ExpressibleByArgument {}
 
 /// Where the host of processes listens.
 struct HostSocketOption: ParsableArguments {
@@ -48,7 +49,7 @@ struct HostSocketOption: ParsableArguments {
 struct HostCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "host",
-    abstract: "Hosts programs as apps: opportune run, apps, front, suspend, resume, terminate.",
+    abstract: "Hosts programs as apps: opportune run, adopt, apps, front, suspend, keep and others.",
     discussion: """
       Runs until Ctrl-C or SIGTERM; what is suspended then goes on, and no program is ended. Needs no privilege; with \
       control groups it stops programs without their noticing, with CAP_SYS_NICE it can raise again what it lowered. It \
@@ -60,8 +61,14 @@ struct HostCommand: ParsableCommand {
   @OptionGroup var socket: HostSocketOption
   @Option(help: "How programs are stopped: auto, cgroup or signals.") var backend = Backend.auto
   @Option(help: "Seconds from SIGTERM to the kill, 0.1 to 3600.") var grace = 5.0
+  @Option(help: "Apps that hold locks of files are to be suspended: refuse, terminate or ignore.")
+  var locks = LockPolicy.Answer.refuse
+  @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
-  func validate() throws { try checkRange(grace, "--grace", 0.1...3600) }
+  func validate() throws {
+    try checkRange(grace, "--grace", 0.1...3600)
+    try checkRange(lockGrace, "--lock-grace", 0...3600)
+  }
 
   func run() throws {
     let path = try socket.path()
@@ -75,10 +82,13 @@ struct HostCommand: ParsableCommand {
     let running = Running()
     do {
       // First: it says whether another host lives, whose apps are not to be touched.
-      let listener = try HostSocket.open(at: path, say: printToStandardError) { running.host }
+      let listener = try HostSocket.open(
+        at: path, say: printToStandardError, log: { printToStandardError("Note: \($0)") },
+        host: { running.host })
       var configuration = HostConfiguration()
       configuration.backend = backend
       configuration.grace = .milliseconds(Int64(grace * 1000))
+      configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       running.host = host
       for note in host.notes { printToStandardError("Note: \(note)") }

@@ -17,8 +17,9 @@ struct OpportuneCommand: ParsableCommand {
       """,
     version: "opportune \(OpportuneBuild.description)",
     subcommands: [
-      AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self, FuzzCommand.self,
-      HostCommand.self, LocationCommand.self, NotifyCommand.self,
+      AdoptCommand.self, AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self,
+      FuzzCommand.self,
+      HostCommand.self, KeepCommand.self, LocationCommand.self, NotifyCommand.self,
       ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
       SwitcherCommand.self, TerminateCommand.self,
     ])

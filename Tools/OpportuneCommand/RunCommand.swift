@@ -33,6 +33,7 @@ struct RunCommand: ParsableCommand {
     var request = HostRequest(.adopt, name: name ?? AppName.derived(from: program))
     request.pid = getpid()
     request.foreground = foreground
+    request.alone = true  // it has no children, and nobody need look for them
     request.derived = name == nil
     let answer = try socket.ask(request, within: patience.limit)
     for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }

@@ -264,10 +264,16 @@ typedef enum OPP_CLOSED_ENUM opp_parked {
     OPP_PARKED_WORKS = 0, /* call opp_worker_next() */
     OPP_PARKED_SPARE = 1, /* the same; or opp_worker_end(), if the thread is one too many, and end it */
     OPP_PARKED_ENDS = 2,  /* the pool is closed: end the thread */
+    OPP_PARKED_SLEEPS = 3, /* of opp_worker_begin_park() only: call opp_worker_end_park() */
 } opp_parked;
 
 /* Parks the worker's thread until it is woken. Only after OPP_NEXT_PARK. */
 OPP_MUST_USE opp_parked opp_worker_park(opp_worker *_Nonnull worker);
+
+/* The same in two steps, for what a thread has to do before it sleeps and not after it is woken. Between the
+ * two it is parked, and may be woken already. */
+OPP_MUST_USE opp_parked opp_worker_begin_park(opp_worker *_Nonnull worker);
+OPP_MUST_USE opp_parked opp_worker_end_park(opp_worker *_Nonnull worker);
 
 /* Returns whatever the worker holds: its thread is about to end. */
 void opp_worker_end(opp_worker *_Nonnull worker);

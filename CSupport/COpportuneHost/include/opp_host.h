@@ -1,6 +1,7 @@
 /*
  * What the host of Linux processes needs of the kernel and Swift cannot call: programs that start inside a
- * group, the classes of others' threads, and a warden. Every call returns 0, a pid or a descriptor, or -errno.
+ * group, the classes of others' threads, and a warden. Every call returns 0, a pid or a descriptor, or
+ * -errno.
  */
 #ifndef OPP_HOST_H
 #define OPP_HOST_H
@@ -27,8 +28,8 @@ typedef struct opp_host_program {
 /*
  * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
  * no instruction of it runs outside. Signals have their default actions there, but for those that the caller
- * ignores. `pidfd` is close-on-exec, the caller's to close. Returns the pid; -errno of clone3, or of what kept
- * the program from starting (as -ENOENT), and then no process is left. Any thread.
+ * ignores. `pidfd` is close-on-exec, the caller's to close. Returns the pid; -errno of clone3, or of what
+ * kept the program from starting (as -ENOENT), and then no process is left. Any thread.
  */
 pid_t opp_host_start(const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
 
@@ -37,8 +38,8 @@ int opp_host_pidfd_open(pid_t pid);
 int opp_host_pidfd_signal(int pidfd, int number);
 
 /*
- * Waits for nothing: 1 where the process of `pidfd`, a child of the caller, has ended, with its `status` as of
- * wait(); 0 where it runs; -ECHILD where it is no child of this process.
+ * Waits for nothing: 1 where the process of `pidfd`, a child of the caller, has ended, with its `status` as
+ * of wait(); 0 where it runs; -ECHILD where it is no child of this process.
  */
 int opp_host_reap(int pidfd, int *_Nonnull status);
 
@@ -70,10 +71,10 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
 /* --- The warden ------------------------------------------------------------------------------- */
 
 /*
- * Starts a process that sleeps until the caller ends, however that happens, or closes the descriptor that this
- * returns. Then it thaws all groups in `folder` (of cgroup v2; NULL: none), continues the processes that it
- * was told of, and ends. It is of no session of the caller's, deaf to signals but SIGKILL, and has no other
- * descriptors. Its pid is the caller's to wait for.
+ * Starts a process that sleeps until the caller ends, however that happens, or closes the descriptor that
+ * this returns. Then it thaws all groups in `folder` (of cgroup v2; NULL: none), continues the processes that
+ * it was told of, and ends. It is of no session of the caller's, deaf to signals but SIGKILL, and has no
+ * other descriptors. Its pid is the caller's to wait for.
  */
 int opp_host_warden_start(const char *_Nullable folder, pid_t *_Nonnull warden);
 

@@ -14,8 +14,16 @@ final class AppClass {
   private let autogroup: String?
   private var isBackground = false
 
-  init(_ pid: pid_t, share: CPUShare?) {
+  /// - Parameter members: all processes of the app; asked until there are none that were not moved.
+  init(_ pid: pid_t, share: CPUShare?, of members: () -> [pid_t]) {
     self.share = share?.adopt(pid) == 0 ? share : nil
+    var moved: Set<pid_t> = [pid]
+    for _ in 0..<50 where self.share != nil {
+      let new = members().filter { !moved.contains($0) }
+      if new.isEmpty { break }
+      for one in new { _ = self.share?.adopt(one) }
+      moved.formUnion(new)
+    }
     var found = opp_host_class()
     if opp_host_class_get(pid, &found) != 0 || found.policy == SCHED_FIFO || found.policy == SCHED_RR {
       found = opp_host_class(policy: SCHED_OTHER, nice: 0, io: 0)
@@ -88,6 +96,14 @@ final class AppClass {
     }
     guard wanted.policy != now.policy || wanted.nice != now.nice || wanted.io != now.io else { return nil }
     return -opp_host_class_set(thread, &wanted)
+  }
+
+  /// Runs `body`, which stops everything, with the share of an app in front: a thread has to run to stop, and
+  /// in the idle class it may wait for a CPU for a second.
+  func hurrying<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+    guard isBackground, let share, share.set(isBackground: false) == 0 else { return try body() }
+    defer { _ = share.set(isBackground: true) }
+    try body()
   }
 
   /// As it would be without a host.

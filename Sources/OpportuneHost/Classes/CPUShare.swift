@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// A control group with the CPU controller, of version 1 or 2: moving an app between foreground and background
-/// is one write there, however many threads it has, and needs no privilege for the way back.
+/// A control group with the CPU controller, of version 1 or 2: moving an app between foreground and
+/// background is one write there, however many threads it has, and needs no privilege for the way back.
 final class CPUShare {
   private let path: String
   /// The processes are moved here; in version 2 they are in the group already.

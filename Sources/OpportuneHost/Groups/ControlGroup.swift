@@ -14,6 +14,52 @@ final class ControlGroup: ProcessGroup {
     try write("\(pid)", to: "cgroup.procs", "process \(pid) could not be moved to '\(path)'")
   }
 
+  func adopt(tree root: ProcessStat) throws(ProcessHostError) {
+    let before = ControlGroupTree.group(of: root.pid)
+    let all = ProcessTable.all()
+    let began = all.map(\.id.started).max() ?? 0
+    var tree = ProcessTree([root.id])
+    var moved: [pid_t] = []
+    var isChased = false
+    do throws(ProcessHostError) {
+      try adopt(root.pid)
+      moved = [root.pid]
+      // A pass costs milliseconds; a bound all the same, for a tree that grows faster than it is taken.
+      var cleanPasses = 0
+      for pass in 0..<200 {
+        let found = tree.look(at: ProcessTable.all(), orphansSince: began)
+        // Who was born here needs no move.
+        let members = Set(members())
+        let new = found.filter { !members.contains($0.pid) && !$0.hasEnded }
+        cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
+        // More than one: whoever is listed, and has made another and ended before it is looked at, hides that
+        // one.
+        if cleanPasses >= (isChased ? 3 : 2) { break }
+        if pass > 0, !new.isEmpty, !isChased {
+          // It forks. In a frozen group whoever is moved stops, so that its children stay to be found; nobody
+          // sees a stop by a signal, and the warden thaws all groups.
+          isChased = true
+          try write("1", to: "cgroup.freeze", "'\(path)' could not be frozen")
+        }
+        for one in new {
+          let error = SystemFile.write("\(one.pid)", to: path + "/cgroup.procs")
+          if error == 0 {
+            moved.append(one.pid)
+          } else if error != ESRCH {
+            throw ProcessHostError(.system("process \(one.pid) could not be moved to '\(path)'", error))
+          }
+        }
+      }
+      if isChased { try thaw() }
+    } catch {
+      if let before {
+        for pid in moved + members() { _ = SystemFile.write("\(pid)", to: before + "/cgroup.procs") }
+      }
+      try? thaw()
+      throw error
+    }
+  }
+
   func members() -> [pid_t] {
     // Of another namespace is what shows as 0.
     SystemFile.text(path + "/cgroup.procs")?.split(separator: "\n").compactMap { pid_t($0) }
@@ -104,9 +150,12 @@ struct ControlGroupTree {
   }
 
   /// The host's own group of version 2, where it is mounted.
-  private static func ownGroup() -> String? {
+  private static func ownGroup() -> String? { group(of: getpid()) }
+
+  /// The group of version 2 of a process, where it is mounted.
+  static func group(of pid: pid_t) -> String? {
     guard let mounts = SystemFile.text("/proc/self/mountinfo"),
-      let groups = SystemFile.text("/proc/self/cgroup")
+      let groups = SystemFile.text("/proc/\(pid)/cgroup")
     else { return nil }
     guard let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") }) else { return nil }
     let own = String(line.dropFirst(3))

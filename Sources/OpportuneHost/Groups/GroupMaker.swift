@@ -41,16 +41,16 @@ final class GroupMaker {
     return "\(key):\(name):\(String(made, radix: 36))"
   }
 
-  /// Takes a process into a new group. Where it is in a part of the hierarchy out of which this user may not
-  /// move it, signals do, unless control groups were asked for.
-  func adopt(_ pid: pid_t, name: String, mark: String) throws(ProcessHostError) -> (
-    any ProcessGroup, notes: [String]
-  ) {
+  /// Takes a process into a new group, with or without what descends from it. Where it is in a part of the
+  /// hierarchy out of which this user may not move it, signals do, unless control groups were asked for.
+  func adopt(
+    _ root: ProcessStat, isTree: Bool, name: String, mark: String
+  ) throws(ProcessHostError) -> (any ProcessGroup, notes: [String]) {
     var notes: [String] = []
     if let tree {
       let group = try tree.group(name)
       do throws(ProcessHostError) {
-        try group.adopt(pid)
+        if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
         return (group, [])
       } catch {
         group.remove()
@@ -59,7 +59,7 @@ final class GroupMaker {
       }
     }
     let group = SignalledGroup(mark: mark, warden: warden)
-    try group.adopt(pid)
+    if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
     return (group, notes)
   }
 

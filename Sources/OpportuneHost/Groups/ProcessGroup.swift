@@ -10,6 +10,12 @@ protocol ProcessGroup: AnyObject {
   /// Takes a process in, and all that it starts from then on.
   func adopt(_ pid: pid_t) throws(ProcessHostError)
 
+  /// Takes a process in with all that descends from it, also where that forks meanwhile: then it is stopped
+  /// until nothing new is found.
+  ///
+  /// - Throws: ``ProcessHostError``; then none of them is a member.
+  func adopt(tree root: ProcessStat) throws(ProcessHostError)
+
   /// The processes that have not ended.
   func members() -> [pid_t]
 

@@ -9,12 +9,15 @@ internal import Glibc
 final class SignalledGroup: ProcessGroup {
   /// In the environment of each member: `OPPORTUNE_APP=KEY:NAME:NUMBER`.
   let mark: String
-  private var known: Set<ProcessID> = []
+  private var tree = ProcessTree()
+  private var known: Set<ProcessID> { tree.known }
   /// Looked at, and without the mark: not read again. Only an exec changes what was read, and whoever execs
   /// for an app is a member already.
   private var strangers: Set<ProcessID> = []
   /// Stopped here. Who had been stopped before stays so when the group is thawed.
   private var stopped: Set<ProcessID> = []
+  /// While a tree is taken.
+  private var orphansSince: UInt64?
   private var ticksOfEnded: UInt64 = 0
   private var ticks: [ProcessID: UInt64] = [:]
   private let warden: Warden?
@@ -33,36 +36,39 @@ final class SignalledGroup: ProcessGroup {
     guard let status = ProcessStat(of: pid), !status.hasEnded else {
       throw ProcessHostError(.process(pid, "it has ended"))
     }
-    known.insert(status.id)
+    tree.insert(status.id)
+  }
+
+  func adopt(tree root: ProcessStat) throws(ProcessHostError) {
+    let began = ProcessTable.all().map(\.id.started).max() ?? 0
+    orphansSince = began
+    defer { orphansSince = nil }
+    tree.insert(root.id)
+    let first = Set(look().map(\.id))
+    guard !first.isEmpty else { throw ProcessHostError(.process(root.pid, "it has ended")) }
+    // It forks: stopped, all of it is found.
+    guard (0..<2).contains(where: { _ in look().contains { !first.contains($0.id) } }) else { return }
+    // Who does not stop in time, as one that waits for a disk, is known by then all the same.
+    try? freeze(within: .seconds(1))
+    thaw()
   }
 
   func members() -> [pid_t] { look().map(\.pid) }
 
   /// One pass over all processes.
   private func look() -> [ProcessStat] {
-    let all = ProcessTable.pids().compactMap(ProcessStat.init)
+    let all = ProcessTable.all()
     let living = Set(all.map(\.id))
     for (id, used) in ticks where !living.contains(id) {
       ticksOfEnded &+= used
       ticks[id] = nil
     }
-    known.formIntersection(living)
     stopped.formIntersection(living)
     strangers.formIntersection(living)
     for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
-      if Self.mark(of: one.pid) == mark { known.insert(one.id) } else { strangers.insert(one.id) }
+      if Self.mark(of: one.pid) == mark { tree.insert(one.id) } else { strangers.insert(one.id) }
     }
-    // Descendants; a parent may come later in the list than its child.
-    var pids = Set(known.map(\.pid))
-    var hasGrown = true
-    while hasGrown {
-      hasGrown = false
-      for one in all where !pids.contains(one.pid) && pids.contains(one.parent) {
-        pids.insert(one.pid)
-        known.insert(one.id)
-        hasGrown = true
-      }
-    }
+    tree.look(at: all, orphansSince: orphansSince)
     let members = all.filter { known.contains($0.id) && !$0.hasEnded }
     for one in members { ticks[one.id] = one.ticks }
     return members
@@ -93,6 +99,17 @@ final class SignalledGroup: ProcessGroup {
       cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
       late = members.filter { !ProcessTable.hasStopped($0.pid) }.map(\.pid)
       if cleanPasses >= 2, late.isEmpty { return }
+      // By vfork() a parent waits in the kernel for its child's exec, which must not be stopped until then.
+      let waiting = Set(ContinuousClock.now < end ? late.filter(ProcessTable.isInKernel) : [])
+      for one in members where waiting.contains(one.parent) && stopped.contains(one.id) {
+        one.id.signal(SIGCONT)
+        stopped.remove(one.id)
+        cleanPasses = 0
+      }
+      // Time to get there, on a machine that has other work; a wait for a disk is not waited for here.
+      for _ in 0..<50 where ContinuousClock.now < end && waiting.contains(where: ProcessTable.isInKernel) {
+        usleep(200)
+      }
       // Somebody else has continued it.
       for one in members where late.contains(one.pid) && stopped.contains(one.id) { one.id.signal(SIGSTOP) }
       if cleanPasses >= 2 { usleep(200) }

@@ -6,7 +6,7 @@ internal import Glibc
 /// Where it cannot be started, or is killed, what is left is the sweep of the next start.
 final class Warden {
   private let channel: Int32
-  private let pid: pid_t
+  let pid: pid_t
 
   /// - Parameter folder: the folder of groups of version 2; `nil`: none.
   init?(thawing folder: String?) {

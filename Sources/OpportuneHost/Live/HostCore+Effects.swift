@@ -37,7 +37,9 @@ extension HostCore {
     case .deliver(let callback): return .returned(callback)
     case .stopExecution:
       do throws(ProcessHostError) {
-        try app.group.freeze(within: configuration.freezeLimit)
+        try app.classes.hurrying { () throws(ProcessHostError) in
+          try app.group.freeze(within: configuration.freezeLimit)
+        }
         return .stopped
       } catch {
         app.note(["\(error)"])

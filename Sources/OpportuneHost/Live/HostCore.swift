@@ -22,6 +22,8 @@ final class HostCore {
   /// Of all that ever ran, so that a name that comes again needs no new record.
   private var ids: [String: AppID] = [:]
   private var names: [AppID: String] = [:]
+  /// What became of suspensions that waited for locks, for who asks again.
+  var outcomes: [String: ProcessHostError] = [:]
 
   init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
     self.key = key
@@ -44,29 +46,49 @@ final class HostCore {
 
   // MARK: What is asked for
 
-  /// - Parameter isExact: whether the name is refused where it is taken, or made another.
+  /// - Parameters:
+  ///   - isTree: whether what descends from the process is taken as well.
+  ///   - isExact: whether the name is refused where it is taken, or made another.
   /// - Returns: its name and mark.
   func adopt(
-    _ pid: pid_t, name wanted: String, isExact: Bool, foreground: Bool
+    _ pid: pid_t, isTree: Bool, name wanted: String?, isExact: Bool, foreground: Bool
   ) throws(ProcessHostError) -> (name: String, mark: String) {
-    let name = try freeName(wanted, isExact: isExact)
-    guard pid > 1, pid != getpid() else {
-      throw ProcessHostError(.process(pid, "it is the host, or of the system"))
+    let name = try freeName(
+      wanted ?? AppName.derived(from: ProcessTable.command(of: pid) ?? ""), isExact: isExact)
+    guard pid > 1 else { throw ProcessHostError(.process(pid, "it is the system's first")) }
+    guard pid != getpid(), pid != maker.warden?.pid else {
+      throw ProcessHostError(.process(pid, "it is the host"))
     }
     guard let status = ProcessStat(of: pid), !status.hasEnded, let user = ProcessTable.user(of: pid) else {
-      throw ProcessHostError(.process(pid, "it has ended"))
+      throw ProcessHostError(.process(pid, "it has ended, or there never was one"))
     }
-    guard user == geteuid() else { throw ProcessHostError(.process(pid, "it is another user's")) }
+    guard !status.isOfKernel else { throw ProcessHostError(.process(pid, "it is a thread of the kernel")) }
+    guard user == geteuid() else { throw ProcessHostError(.otherUser(pid, owner: user)) }
     guard !ProcessTable.ancestors(of: getpid()).contains(pid) else {
       throw ProcessHostError(.process(pid, "the host descends from it"))
     }
     if let other = apps.values.first(where: { $0.group.members().contains(pid) }) {
       throw ProcessHostError(.process(pid, "it belongs to the app '\(other.name)'"))
     }
+    if isTree { try checkDescendants(of: status) }
     let mark = maker.mark(of: name)
-    let (group, notes) = try maker.adopt(pid, name: name, mark: mark)
+    let (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
     try begin(name, group: group, first: pid, foreground: foreground, notes: notes)
     return (name, mark)
+  }
+
+  /// None of them may be of another app or user. Who is made while the tree is taken is of the same.
+  private func checkDescendants(of root: ProcessStat) throws(ProcessHostError) {
+    var tree = ProcessTree([root.id])
+    let below = tree.look(at: ProcessTable.all())
+    let others = apps.values.map { ($0.name, Set($0.group.members())) }
+    for one in below {
+      if let (name, _) = others.first(where: { $0.1.contains(one.pid) }) {
+        throw ProcessHostError(.process(root.pid, "process \(one.pid) below it belongs to the app '\(name)'"))
+      }
+      guard let user = ProcessTable.user(of: one.pid), user != geteuid() else { continue }
+      throw ProcessHostError(.otherUser(one.pid, owner: user))
+    }
   }
 
   func freeName(_ wanted: String, isExact: Bool) throws(ProcessHostError) -> String {
@@ -88,10 +110,11 @@ final class HostCore {
     let id = ids[name] ?? system.register(Manifest(identifier: name))
     ids[name] = id
     names[id] = name
+    outcomes[name] = nil
     let share =
       configuration.usesCPUGroups
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
-    let classes = AppClass(first, share: share)
+    let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(id: id, name: name, group: group, classes: classes, child: child, notes: notes)
     apps[name] = app
     do throws(ProcessHostError) {
@@ -111,12 +134,13 @@ final class HostCore {
 
   func bringForward(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
+    app.pending = nil
     try post(.bringForward, to: app)
     hold(app)
   }
 
-  func suspend(_ name: String) throws(ProcessHostError) {
-    let app = try app(name)
+  /// - Throws: ``ProcessHostError``: `notStopped` where it stops later.
+  func stop(_ app: HostedProcess) throws(ProcessHostError) {
     if system.state(of: app.id)?.isForeground == true { try post(.leave, to: app) }
     if let task = app.task {
       app.task = nil
@@ -132,6 +156,7 @@ final class HostCore {
 
   func resume(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
+    app.pending = nil
     guard let state = system.state(of: app.id), state == .suspended || state == .stopping else { return }
     try post(.completion, to: app)
     hold(app)
@@ -140,6 +165,7 @@ final class HostCore {
 
   func terminate(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
+    app.pending = nil
     try post(.terminate, to: app)
     if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
   }
@@ -149,18 +175,34 @@ final class HostCore {
       let members = app.group.members()
       return AppEntry(
         id: app.name, pids: members.sorted(),
-        state: system.state(of: app.id)?.operational.rawValue
-          ?? LifecycleState.terminated.operational.rawValue,
+        state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
-        memoryBytes: ProcessTable.memory(of: members), keptBy: app.task == nil ? [] : ["task"],
+        memoryBytes: ProcessTable.memory(of: members),
+        keptBy: (app.task == nil ? [] : ["task"]) + (app.exemption.map { [$0.text] } ?? []),
         notes: app.notes)
     }
+  }
+
+  func stateName(_ app: HostedProcess) -> String {
+    (system.state(of: app.id) ?? .terminated).operational.rawValue
   }
 
   // MARK: What happens
 
   /// Handles what is due by now.
-  func advance() { if let effects = try? system.advance(to: now) { carryOut(effects) } }
+  func advance() {
+    if let effects = try? system.advance(to: now) { carryOut(effects) }
+    for app in apps.values {
+      if app.exemption?.isOver(at: now) == true { app.exemption = nil }
+      if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
+    }
+  }
+
+  /// When something is due next, without anybody's doing.
+  var nextDeadline: Moment? {
+    let own = apps.values.flatMap { [$0.exemption?.end, $0.pending?.until].compactMap(\.self) }
+    return (own + [system.nextDeadline].compactMap(\.self)).min()
+  }
 
   /// One member of an app has ended: watches another, or the app has ended.
   func memberEnded(_ app: HostedProcess) {

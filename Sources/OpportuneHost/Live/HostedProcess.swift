@@ -12,6 +12,9 @@ final class HostedProcess {
   let classes: AppClass
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
+  /// It may let go of its locks before it is suspended.
+  var pending: PendingSuspension?
+  var exemption: Exemption?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// A descriptor of a child of this process, which nobody else reaps; -1: none.
@@ -39,6 +42,15 @@ final class HostedProcess {
   }
 
   func note(_ new: [String]) { for one in new where !notes.contains(one) { notes.append(one) } }
+}
+
+/// An app that is to be suspended, and holds locks.
+struct PendingSuspension {
+  let askedAt: Moment
+  let policy: LockPolicy
+  /// When it is looked at again.
+  let until: Moment
+  let reason: String
 }
 
 /// What is told of an app.
@@ -85,6 +97,8 @@ package struct HostConfiguration: Sendable {
   package var grace: Duration = .seconds(5)
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
+  /// What becomes of an app that holds locks when it is to be suspended.
+  package var locks = LockPolicy()
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
 
@@ -92,8 +106,8 @@ package struct HostConfiguration: Sendable {
 
   /// The policy of the lifecycle.
   ///
-  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs on
-  /// because the host holds a task for it, without a limit, and is suspended by that task's end.
+  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs
+  /// on because the host holds a task for it, without a limit, and is suspended by that task's end.
   var policy: AppsPolicy {
     var policy = AppsPolicy()
     policy.tasks.wallClock = nil

@@ -8,8 +8,8 @@ internal import OpportuneBase
 ///
 /// One thread sleeps until a process ends or a limit is reached; without either there is no wake-up. The
 /// methods may be called on any thread; they block while a group is stopped or moved, which takes
-/// microseconds, and at most the configured limit where a process does not stop. When the last reference goes,
-/// everything is thawed and runs on as it would without a host.
+/// microseconds, and at most the configured limit where a process does not stop. When the last reference
+/// goes, everything is thawed and runs on as it would without a host.
 package final class ProcessHost: Sendable {
   private let engine: HostEngine
 
@@ -34,15 +34,18 @@ package final class ProcessHost: Sendable {
   /// Thaws everything and ends; the apps run on as they would without a host. May be called again.
   package func stop() { engine.stop() }
 
-  /// Makes a process an app, with what it starts from then on.
+  /// Makes a process an app, with all that descends from it, and what these start from then on.
   ///
-  /// - Parameter isExact: whether a name that is taken is refused, or a number added.
+  /// - Parameters:
+  ///   - isTree: whether its descendants are taken; those of later are in any case.
+  ///   - name: `nil`: as its program's.
+  ///   - isExact: whether a name that is taken is refused, or a number added.
   /// - Returns: its name, and what its environment should have as `OPPORTUNE_APP`.
   package func adopt(
-    _ pid: Int32, name: String, isExact: Bool = true, foreground: Bool = false
+    _ pid: Int32, isTree: Bool = true, name: String?, isExact: Bool = true, foreground: Bool = false
   ) throws(ProcessHostError) -> (name: String, mark: String) {
     try engine.changing { core throws(ProcessHostError) in
-      try core.adopt(pid, name: name, isExact: isExact, foreground: foreground)
+      try core.adopt(pid, isTree: isTree, name: name, isExact: isExact, foreground: foreground)
     }
   }
 
@@ -63,9 +66,36 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.bringForward(name) }
   }
 
-  /// Stops everything in an app.
-  package func suspend(_ name: String) throws(ProcessHostError) {
-    try engine.changing { core throws(ProcessHostError) in try core.suspend(name) }
+  /// Stops everything in an app, unless it holds locks of files: then it may go on for the policy's grace,
+  /// and is looked at again.
+  ///
+  /// - Parameters:
+  ///   - locks: instead of the configuration's.
+  ///   - isAgain: whether this asks what became of a request that was told to wait.
+  /// - Returns: how long it goes on until it is looked at again, and why; `nil`: it is suspended.
+  /// - Throws: ``ProcessHostError``: `exempt`, `locked`, `notStopped`, `unknownApp`.
+  @discardableResult package func suspend(
+    _ name: String, locks: LockPolicy.Answer? = nil, isAgain: Bool = false
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.suspend(name, locks: locks, isAgain: isAgain)
+    }
+  }
+
+  /// Exempts an app from suspension.
+  ///
+  /// - Parameter seconds: from now on; `nil`: until it is taken back.
+  /// - Throws: ``ProcessHostError``: `value`, `unknownApp`, `lifecycle` where it does not run.
+  package func keep(_ name: String, seconds: Double? = nil, reason: String? = nil) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.keep(
+        name, Exemption(seconds: seconds, reason: reason, now: core.now, wall: Int64(time(nil))))
+    }
+  }
+
+  /// Takes an exemption back; also where there is none.
+  package func endKeeping(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.keep(name, nil) }
   }
 
   /// Lets a suspended app go on, in the background.
@@ -73,8 +103,8 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.resume(name) }
   }
 
-  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended at
-  /// once, without running.
+  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended
+  /// at once, without running.
   package func terminate(_ name: String) throws(ProcessHostError) {
     try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
   }
@@ -132,7 +162,7 @@ private final class HostEngine: @unchecked Sendable {
         () -> ([(name: String, descriptor: Int32)], Moment?, Bool) in
         core.advance()
         let watched = core.apps.values.filter { $0.watched >= 0 }.map { ($0.name, $0.watched) }
-        return (watched, core.system.nextDeadline, hasStopped)
+        return (watched, core.nextDeadline, hasStopped)
       }
       if isOver { return }
       var polled = watched.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }

@@ -23,7 +23,11 @@ struct ProcessID: Hashable, Sendable {
 struct ProcessStat: Sendable {
   let id: ProcessID
   let parent: pid_t
+  /// The process group, as a shell makes one of each job.
+  let group: pid_t
   let session: pid_t
+  /// A thread of the kernel, which no signal and no group stops.
+  let isOfKernel: Bool
   /// As `ps` prints it.
   let state: UInt8
   /// Of all its threads, those that have ended included.
@@ -36,17 +40,25 @@ struct ProcessStat: Sendable {
 
   /// `nil` where there is no such process.
   init?(of pid: pid_t) {
+    guard let bytes = SystemFile.bytes("/proc/\(pid)/stat") else { return nil }
+    self.init(pid, bytes)
+  }
+
+  /// `nil` where it is no line of that file.
+  init?(_ pid: pid_t, _ bytes: [UInt8]) {
     // The name may contain anything; what follows its last parenthesis may not.
-    guard let bytes = SystemFile.bytes("/proc/\(pid)/stat"), let end = bytes.lastIndex(of: UInt8(ascii: ")"))
-    else { return nil }
+    guard let end = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
     let fields = bytes[(end + 1)...].split(separator: UInt8(ascii: " "))
     func number(_ place: Int) -> UInt64? { UInt64(String(decoding: fields[place], as: UTF8.self)) }
-    guard fields.count > 19, let state = fields[0].first, let parent = number(1), let session = number(3),
-      let user = number(11), let system = number(12), let started = number(19)
+    guard fields.count > 19, let state = fields[0].first, let parent = number(1), let group = number(2),
+      let session = number(3), let flags = number(6), let user = number(11), let system = number(12),
+      let started = number(19)
     else { return nil }
     id = ProcessID(pid: pid, started: started)
     self.parent = pid_t(clamping: parent)
+    self.group = pid_t(clamping: group)
     self.session = pid_t(clamping: session)
+    isOfKernel = flags & 0x20_0000 != 0  // PF_KTHREAD
     self.state = state
     ticks = user &+ system
   }
@@ -55,6 +67,9 @@ struct ProcessStat: Sendable {
 enum ProcessTable {
   /// All processes that can be seen.
   static func pids() -> [pid_t] { SystemFile.names(in: "/proc").compactMap { pid_t($0) } }
+
+  /// What they are, one after another: not a state of one moment.
+  static func all() -> [ProcessStat] { pids().compactMap { ProcessStat(of: $0) } }
 
   /// Its parent, that one's parent, and so on.
   static func ancestors(of pid: pid_t) -> [pid_t] {
@@ -67,19 +82,32 @@ enum ProcessTable {
     return result
   }
 
+  /// The name of its program, as the kernel keeps it: 15 bytes at most.
+  static func command(of pid: pid_t) -> String? {
+    SystemFile.text("/proc/\(pid)/comm").map { String($0.prefix { $0 != "\n" }) }
+  }
+
   static func threads(of pid: pid_t) -> [pid_t] {
     SystemFile.names(in: "/proc/\(pid)/task").compactMap { pid_t($0) }
   }
 
+  /// Whether one of its threads waits uninterruptibly.
+  static func isInKernel(_ pid: pid_t) -> Bool {
+    threads(of: pid).contains { state(of: $0, in: pid) == UInt8(ascii: "D") }
+  }
+
+  private static func state(of thread: pid_t, in pid: pid_t) -> UInt8? {
+    guard let bytes = SystemFile.bytes("/proc/\(pid)/task/\(thread)/stat"),
+      let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
+    else { return nil }
+    return bytes[end + 2]
+  }
+
   /// Whether all of its threads have stopped; also where it has ended.
   static func hasStopped(_ pid: pid_t) -> Bool {
+    let done = [UInt8(ascii: "T"), UInt8(ascii: "t"), UInt8(ascii: "Z"), UInt8(ascii: "X")]
     for thread in threads(of: pid) {
-      guard let bytes = SystemFile.bytes("/proc/\(pid)/task/\(thread)/stat"),
-        let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
-      else { continue }
-      guard
-        [UInt8(ascii: "T"), UInt8(ascii: "t"), UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(bytes[end + 2])
-      else { return false }
+      if let state = state(of: thread, in: pid), !done.contains(state) { return false }
     }
     return true
   }

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Small files of the kernel, in /proc and in control groups: read whole, written in one call.
 enum SystemFile {
-  /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files are
-  /// cut off.
+  /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files
+  /// are cut off.
   static func bytes(_ path: String, limit: Int = 1 << 20) -> [UInt8]? {
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return nil }
@@ -35,6 +35,13 @@ enum SystemFile {
         if errno != EINTR { return errno }
       }
     }
+  }
+
+  /// Of a symbolic link; `nil` where there is none, or it may not be read.
+  static func target(of path: String) -> String? {
+    var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = readlink(path, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
   }
 
   static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }

@@ -16,17 +16,33 @@ package struct HostRequest: Sendable, Hashable, Codable {
     case resume
     /// Ends an app.
     case terminate
+    /// Exempts an app from suspension, or ends that.
+    case keep
   }
 
   package var request: Action
-  /// The app; required by all but `apps`.
+  /// The app; required by all but `apps` and `adopt`, which takes the program's, with a number where it is
+  /// taken.
   package var name: String?
   /// For `adopt`: the process.
   package var pid: Int32?
+  /// For `adopt`: whether the process is taken without those that descend from it by now; no by default.
+  package var alone: Bool?
   /// For `adopt`: whether it goes to the foreground; no by default.
   package var foreground: Bool?
   /// For `adopt`: whether a number may be added to a name that is taken; no by default.
   package var derived: Bool?
+
+  /// For `suspend`: what becomes of an app that holds locks of files; as the host's by default.
+  package var locks: LockPolicy.Answer?
+  /// For `suspend`: whether this asks what became of one that was told to wait; no by default.
+  package var again: Bool?
+  /// For `keep`: how long; until it is ended by default.
+  package var seconds: Double?
+  /// For `keep`: why, for people.
+  package var reason: String?
+  /// For `keep`: whether the exemption is over; no by default.
+  package var end: Bool?
 
   package init(_ request: Action, name: String? = nil) {
     self.request = request
@@ -59,8 +75,16 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var name: String?
   /// To `adopt`: for the variable `OPPORTUNE_APP` of the program's environment.
   package var mark: String?
+  /// To `suspend`: the app runs on so long, to let go of its locks, and is looked at then; ask again after
+  /// that.
+  package var wait: Double?
   /// What could not be done, in what was.
   package var notes: [String]?
+
+  package enum CodingKeys: String, CodingKey {
+    case ok, error, apps, name, mark, notes
+    case wait = "again_s"
+  }
 
   package init() {}
 

@@ -24,16 +24,23 @@ package enum HostSocket {
 
   /// Opens it, before the host: it says whether another one lives, whose groups are not to be touched.
   ///
-  /// - Parameter host: asked at each request; `nil` while it starts or ends.
+  /// - Parameters:
+  ///   - say: called while it opens, as of ``LineSocket``.
+  ///   - log: called on the socket's thread where another user has asked, which is refused.
+  ///   - host: asked at each request; `nil` while it starts or ends.
   /// - Throws: ``PushError``, as ``LineSocket``.
   package static func open(
-    at path: String, say: (String) -> Void = { _ in }, host: @escaping @Sendable () -> ProcessHost?
+    at path: String, say: (String) -> Void = { _ in }, log: @escaping @Sendable (String) -> Void = { _ in },
+    host: @escaping @Sendable () -> ProcessHost?
   ) throws(PushError) -> LineSocket {
     let own = geteuid()
     return try LineSocket(
       path: path, mode: 0o600, say: say, mayAsk: { $0 == own },
       answer: { line, user in
-        guard user == own else { return HostAnswer.refused("another user's host").line }
+        guard user == own else {
+          log("a request of user \(user.map(userName) ?? "unknown") was refused")
+          return HostAnswer.refused("it is the host of user \(userName(own)), who alone may ask").line
+        }
         guard let line else {
           return HostAnswer.refused("the line is longer than \(LocalSocket.longestLine) bytes").line
         }
@@ -65,22 +72,41 @@ package enum HostSocket {
       answer.apps = host.apps()
       return answer
     }
-    guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
-    switch request.request {
-    case .apps: break
-    case .adopt:
+    if request.request == .adopt {
       guard let pid = request.pid else { return .refused("adopt needs a pid") }
       let (name, mark) = try host.adopt(
-        pid, name: name, isExact: request.derived != true, foreground: request.foreground == true)
+        pid, isTree: request.alone != true, name: request.name,
+        isExact: request.name != nil && request.derived != true, foreground: request.foreground == true)
       (answer.name, answer.mark) = (name, mark)
+      answer.notes = notes(of: name, host)
+      return answer
+    }
+    guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
+    switch request.request {
+    case .apps, .adopt: break
     case .front: try host.bringForward(name)
-    case .suspend: try host.suspend(name)
+    case .suspend:
+      if let (wait, reason) = try host.suspend(name, locks: request.locks, isAgain: request.again == true) {
+        answer.wait = max(0, wait / .seconds(1))
+        answer.notes = ["app '\(name)' goes on for now: \(reason)"]
+        return answer
+      }
+    case .keep:
+      if request.end == true {
+        try host.endKeeping(name)
+      } else {
+        try host.keep(name, seconds: request.seconds, reason: request.reason)
+      }
     case .resume: try host.resume(name)
     case .terminate: try host.terminate(name)
     }
-    let shown = answer.name ?? name
-    let notes = host.apps().first { $0.id == shown }?.notes ?? []
-    if !notes.isEmpty { answer.notes = notes }
+    answer.notes = notes(of: name, host)
     return answer
+  }
+
+  /// `nil` where there are none.
+  private static func notes(of name: String, _ host: ProcessHost) -> [String]? {
+    let notes = host.apps().first { $0.id == name }?.notes ?? []
+    return notes.isEmpty ? nil : notes
   }
 }

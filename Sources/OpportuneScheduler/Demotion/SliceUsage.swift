@@ -9,11 +9,12 @@ internal import OpportuneBase
 ///   such slices have added up to 100 µs, the task of the current slice pays for all of them. In the long run
 ///   each task pays its share.
 /// * A longer slice is measured against an anchor. The anchor is renewed after each such slice, at each
-///   sample and after each sleep. So it is never much older than the slice; otherwise a fresh job that is
+///   sample and before each sleep. So it is never much older than the slice; otherwise a fresh job that is
 ///   preempted would pay for the slices before it.
 ///
-/// The run-queue wait is read once enough time off the CPU has accumulated for it to matter. Otherwise a wait
-/// before the slice, such as for a CPU after a sleep, would hide that the slice was blocked.
+/// The run-queue wait is read once enough time off the CPU has accumulated for it to matter. A wait for a CPU
+/// between the sleep and the slice is counted with the slice's own, and hides as much of its blocking. Of a
+/// fresh job that wait is short. A demoted one may wait for long, and for it the anchor is renewed once more.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
@@ -34,7 +35,10 @@ struct SliceUsage {
   private(set) var charge: UInt64 = 0
   var shouldCharge: Bool { charge > 0 }
 
-  /// Renews the anchor: at the start of the thread, and after the worker was parked.
+  /// Whether the anchor is from before a sleep.
+  private var hasSlept = false
+
+  /// Renews the anchor: at the start of the thread, and before the worker sleeps.
   mutating func anchor(_ meter: OpaquePointer?) {
     guard let meter else { return }
     var usage = opp_thread_usage()
@@ -49,9 +53,17 @@ struct SliceUsage {
     switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
 
-  mutating func began(at now: UInt64) {
+  /// The thread has slept since the anchor was renewed, which was one voluntary switch.
+  mutating func slept() {
+    switchesAtAnchor += 1
+    hasSlept = true
+  }
+
+  mutating func began(at now: UInt64, isDemoted: Bool, meter: OpaquePointer?) {
     start = now
     told = 0
+    if hasSlept, isDemoted { anchor(meter) }
+    hasSlept = false
   }
 
   /// CPU time of the slice so far, minus what this function has returned before; 0 where that is little.

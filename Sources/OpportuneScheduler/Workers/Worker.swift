@@ -78,10 +78,10 @@ final class Worker: @unchecked Sendable {
   /// (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
-  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another worker
-  /// works in the place of this one, so that what is queued does not wait. Returns nil without calling it if
-  /// the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job, waits
-  /// elsewhere.
+  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another
+  /// worker works in the place of this one, so that what is queued does not wait. Returns nil without calling
+  /// it if the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job,
+  /// waits elsewhere.
   ///
   /// The wait is off the CPU like any other, and counts as blocking by the same rule. (R-CPU-08)
   static func waiting<Value>(_ body: () -> Value) -> Value? {
@@ -163,10 +163,15 @@ final class Worker: @unchecked Sendable {
     if engine.isSurplus(pool) { return false }
     // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
     if engine.isDraining { engine.monitor.ring() }
-    let parked = opp_worker_park(raw)
-    usage.anchor(report.meter)
+    var parked = opp_worker_begin_park(raw)
+    if parked == .OPP_PARKED_SLEEPS {
+      // Before the sleep and not after it, where a job waits for these three system calls.
+      usage.anchor(report.meter)
+      parked = opp_worker_end_park(raw)
+      usage.slept()
+    }
     switch parked {
-    case .OPP_PARKED_WORKS: return true
+    case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS: return true
     case .OPP_PARKED_ENDS: return false
     case .OPP_PARKED_SPARE:
       // The worker may have been woken in order to end.
@@ -247,7 +252,7 @@ final class Worker: @unchecked Sendable {
     hasAccount = engine.accounts.begin(identity, account, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
-    usage.began(at: start)
+    usage.began(at: start, isDemoted: depth > 0, meter: report.meter)
     // In the background pool demoted foreground work needs no place beside the run tokens, only its own
     // kernel priority.
     if depth > 0, pool.demotedMask != 0 {

@@ -1,0 +1,88 @@
+internal import OpportuneApps
+internal import OpportuneBase
+
+extension HostCore {
+  /// Stops an app, unless it is exempt, or holds locks of files that others would wait for.
+  ///
+  /// - Parameters:
+  ///   - answer: instead of the policy's own.
+  ///   - isAgain: whether this asks what became of a request that was told to wait.
+  /// - Returns: how long it goes on until it is looked at again, and why; `nil`: it is suspended.
+  func suspend(
+    _ name: String, locks answer: LockPolicy.Answer? = nil, isAgain: Bool = false
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    let outcome = outcomes.removeValue(forKey: name)
+    if isAgain, let outcome { throw outcome }
+    let app = try app(name)
+    if isAgain, let pending = app.pending { return (pending.until - now, pending.reason) }
+    app.pending = nil
+    var policy = configuration.locks
+    policy.answer = answer ?? policy.answer
+    return try suspend(app, askedAt: now, policy)
+  }
+
+  private func suspend(
+    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    if let exemption = app.exemption, !exemption.isOver(at: now) {
+      throw ProcessHostError(.exempt(app.name, exemption.text))
+    }
+    // What does not run has been looked at.
+    guard system.state(of: app.id)?.mayExecute == true else {
+      try stop(app)
+      return nil
+    }
+    let before = decide(app, askedAt, policy)
+    guard before == .suspend else { return try act(on: before, app, askedAt, policy) }
+    try stop(app)
+    // It may have taken one since; now it takes none.
+    let after = decide(app, askedAt, policy)
+    guard after != .suspend, system.state(of: app.id) == .suspended else { return nil }
+    try resume(app.name)
+    return try act(on: after, app, askedAt, policy)
+  }
+
+  private func decide(_ app: HostedProcess, _ askedAt: Moment, _ policy: LockPolicy) -> LockPolicy.Decision {
+    if policy.answer == .ignore { return .suspend }
+    return policy.decide(HeldLocks.look(at: app.group.members()), askedAt: askedAt, now: now)
+  }
+
+  private func act(
+    on decision: LockPolicy.Decision, _ app: HostedProcess, _ askedAt: Moment, _ policy: LockPolicy
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    switch decision {
+    case .suspend: return nil
+    case .wait(let until, let reason):
+      app.pending = PendingSuspension(askedAt: askedAt, policy: policy, until: until, reason: reason)
+      return (until - now, reason)
+    case .refuse(let reason):
+      throw ProcessHostError(.locked(app.name, reason, isTerminated: false))
+    case .terminate(let reason):
+      try terminate(app.name)
+      throw ProcessHostError(.locked(app.name, reason, isTerminated: true))
+    }
+  }
+
+  /// The grace is over.
+  func lookAgain(at app: HostedProcess, _ pending: PendingSuspension) {
+    app.pending = nil
+    do throws(ProcessHostError) {
+      _ = try suspend(app, askedAt: pending.askedAt, pending.policy)
+    } catch {
+      outcomes[app.name] = error
+      app.note([error.message])
+    }
+  }
+
+  /// - Parameter exemption: `nil`: it may be suspended again.
+  func keep(_ name: String, _ exemption: Exemption?) throws(ProcessHostError) {
+    let app = try app(name)
+    if exemption != nil {
+      guard system.state(of: app.id)?.mayExecute == true else {
+        throw ProcessHostError(.lifecycle(name, "it does not run: it is \(stateName(app))"))
+      }
+      app.pending = nil
+    }
+    app.exemption = exemption
+  }
+}

@@ -1,0 +1,78 @@
+import COpportune
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Jobs that wait in the kernel for a short time.
+@Suite(.bounded, .serialized) struct WorkerWaitTests {
+  /// What a job sees of its worker before, in and after a wait; the wait's own value is nil where there is
+  /// none.
+  private struct Seen: Sendable {
+    var before = opp_slot.OPP_SLOT_IDLE
+    var inside: opp_slot?
+    var tokensInside: UInt32?
+    var after = opp_slot.OPP_SLOT_IDLE
+  }
+
+  private func look(on app: App, of scheduler: Scheduler, _ body: @escaping @Sendable () -> Void = {})
+    async throws -> Seen
+  {
+    let seen = Record<Seen>()
+    let engine = scheduler.engine
+    try app.submit {
+      guard let worker = Worker.current(of: engine) else { return seen.add(Seen()) }
+      var result = Seen(before: worker.state)
+      WorkerWait.perform {
+        result.inside = worker.state
+        result.tokensInside = opp_pool_working(worker.pool.raw)
+        body()
+      }
+      result.after = worker.state
+      seen.add(result)
+    }
+    return try #require(await seen.reaching(1).first)
+  }
+
+  // R-CPU-02
+  @Test func aWaitReturnsTheTokenAndRegainsIt() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "front")
+    let seen = try await look(on: app, of: scheduler)
+    #expect(seen.before == .OPP_SLOT_RUNNING)
+    #expect(seen.inside == .OPP_SLOT_HANDED_OFF)
+    #expect(seen.tokensInside == 0)
+    #expect(seen.after == .OPP_SLOT_RUNNING)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02
+  /// What is queued behind the only token begins while the job that had it waits.
+  @Test func anotherWorksMeanwhile() async throws {
+    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
+    let app = try scheduler.makeApp(named: "front")
+    let hasRun = Flag()
+    let state = Record<opp_slot>()
+    let engine = scheduler.engine
+    let seen = try await look(on: app, of: scheduler) {
+      try? app.submit {
+        if let worker = Worker.current(of: engine) { state.add(worker.state) }
+        hasRun.raise()
+      }
+      hasRun.spin()
+    }
+    #expect(seen.inside == .OPP_SLOT_HANDED_OFF)
+    // By the token, and not as the spare worker, whom the monitor would have called later.
+    #expect(await state.reaching(1) == [.OPP_SLOT_RUNNING])
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-05
+  @Test func whoHasNoTokenDoesNotWaitHere() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    #expect(try await look(on: back, of: scheduler).inside == nil)
+    #expect(WorkerWait.perform { true } == nil)  // on a thread that is no worker
+    try await scheduler.shutdown()
+  }
+}
