@@ -89,8 +89,8 @@ import Testing
   }
 
   // R-DISK-01 R-CPU-01 R-CPU-02
-  /// The foreground waits for a task, that for a strand, its message for a lock, and the lock's holder for its
-  /// read.
+  /// The foreground waits for a task, that for a strand, its message for a lock, and the lock's holder for
+  /// its read.
   @Test(arguments: backends) func aChainReachesTheRead(backend: IOConfiguration.Backend) async throws {
     let setup = try await Setup(backend)
     let (io, back) = (setup.io, setup.back)

@@ -3,8 +3,8 @@ import Glibc
 import OpportuneScheduler
 import SystemPackage
 
-/// The inline fast path: a call of the foreground, or of who is waited for there, that needs no waiting is done on its caller's thread. A queue
-/// could not serve it any earlier.
+/// The inline fast path: a call of the foreground, or of who is waited for there, that needs no waiting is
+/// done on its caller's thread. A queue could not serve it any earlier.
 extension AppIO {
   /// The result of an inline attempt.
   enum InlineResult {
@@ -91,8 +91,8 @@ extension AppIO {
   }
 
   /// Calls `body` on this thread; `body` must not block. Requires that the app is active, or at least not
-  /// suspended where somebody of the foreground waits for the caller. Otherwise the result is nil, as also when the app has ended or the descriptor may have been
-  /// closed since the call began: see ``InlineGate``.
+  /// suspended where somebody of the foreground waits for the caller. Otherwise the result is nil, as also
+  /// when the app has ended or the descriptor may have been closed since the call began: see ``InlineGate``.
   func doInline(
     on device: Device, _ descriptor: Int32, since closes: UInt64, by standing: Standing? = nil,
     unlessSuspended: Bool = false, _ body: () -> Int32
