@@ -248,7 +248,7 @@ opp_parked opp_worker_begin_park(opp_worker *worker) {
     uint32_t slot = worker_number(worker);
     OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
     opp_pool_prepare_park(pool, slot);
-    /* The last look at the queues, after the token was returned and the bit was set; see worker_pool.c, "No
+    /* The last look at the queues, after the token was returned and the bit was set; see worker_park.c, "No
      * lost wake-up". */
     opp_woken woken = OPP_WOKEN_NOTHING;
     if (opp_has_ready(pool->core, opp_pool_takeable(pool))) {

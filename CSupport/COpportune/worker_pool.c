@@ -61,7 +61,7 @@ void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t
 /* --- Tokens ----------------------------------------------------------------------------------- */
 
 bool opp_pool_enter(opp_pool *pool) {
-    uint64_t count = opp_load(&pool->count, seq_cst); /* [count] see "No lost wake-up" */
+    uint64_t count = opp_load(&pool->count, seq_cst); /* [count] see worker_park.c, "No lost wake-up" */
     do {
         if (count_used(count) >= count_tokens(count)) return false;
         /* relaxed: only a count; taking a token hides nothing from other threads. A failed exchange reloads

@@ -1,5 +1,5 @@
 /*
- * The explorer from a shell, without Swift: what scripts/explore, scripts/orders and scripts/mutants run.
+ * The explorer from a shell, without Swift: what scripts/explore and scripts/mutants run.
  *
  *   explore smoke              what every change must pass, in less than a minute: some of all this
  *   explore litmus             the explorer against what the language allows and forbids
@@ -10,13 +10,11 @@
  *   explore program TARGET TEXT  one program at random for MS
  *   explore replay FILE        an example of the tests once more: exit status 1 where it fails
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with
- *   FILE those
- *                              that have to do with that file of the core
+ *                              FILE those that have to do with that file of the core
  *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is
- *   PART/OF,
- *                              every OFth from number PART on, or FILE, or FILE:LINE
+ *                              PART/OF (every OFth from number PART on), FILE, or FILE:LINE
  *   explore knows FILE:LINE... whether each place names an order that `orders` weakens: exit status 2 where
- *   one does not
+ *                              one does not
  *
  * Options before the command: --ms MS (for each world or target), --seed N, --timeline, --no-worlds (a smoke
  * without the worlds, which the Swift tests explore too), --whole (searches without reduction), --weaken

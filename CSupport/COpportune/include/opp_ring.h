@@ -1,6 +1,6 @@
 /*
- * I/O requests to the kernel and their completions. One owner thread waits in one place for completions and
- * for messages of other threads.
+ * I/O requests to the kernel and their completions. One thread, its owner, waits in one
+ * place for completions and for messages of other threads.
  *
  * The backend is io_uring. Where the kernel refuses that, or on demand, it is a small pool of threads for
  * files and poll(2) for sockets, with the same operations. No policy: requests go in the order in which they

@@ -200,6 +200,12 @@ final class AppCore: @unchecked Sendable {
     return true
   }
 
+  /// Carries out what the C core asks for after a submission: count a wake-up, or start a worker.
+  @inline(never) private func follow(_ submitted: opp_submitted) {
+    if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
+    if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
+  }
+
   // MARK: State
 
   func setBand(_ band: Band) {
@@ -274,12 +280,6 @@ final class AppCore: @unchecked Sendable {
   }
 
   // MARK: Waits of other apps
-
-  /// Carries out what the C core asks for after a submission: count a wake-up, or start a worker.
-  @inline(never) private func follow(_ submitted: opp_submitted) {
-    if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
-    if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
-  }
 
   /// Counts that work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Background work
   /// is counted too, since its app may come to the foreground meanwhile.
