@@ -46,7 +46,7 @@ import Testing
     }
 
     /// The monitor has handled all that was posted before.
-    func settle() async { _ = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) } }
+    func settle() async { _ = await withCheckedContinuation { engine.monitor.post(.snapshot(engine, $0)) } }
 
     func end() async {
       #expect(engine.beginDraining())

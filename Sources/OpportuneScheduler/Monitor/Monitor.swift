@@ -28,7 +28,7 @@ final class Monitor: @unchecked Sendable {
     /// The sleep was cancelled: remove its timer from the heap.
     case cancelled(SleepTimer)
     case added(AppRecord)
-    case snapshot(CheckedContinuation<Snapshot, Never>)
+    case snapshot(Engine, CheckedContinuation<Snapshot, Never>)
     case cpuTime(AppCore, CheckedContinuation<UInt64, Never>)
     case shutDown(within: Duration, CheckedContinuation<[String], Never>)
   }
@@ -258,7 +258,7 @@ final class Monitor: @unchecked Sendable {
   private func answerLate(_ message: Message) {
     switch message {
     case .waitForQuiet(_, let wait): wait.end()
-    case .snapshot(let continuation): continuation.resume(returning: snapshot)
+    case .snapshot(let engine, let continuation): continuation.resume(returning: snapshot(of: engine))
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
@@ -324,8 +324,8 @@ final class Monitor: @unchecked Sendable {
       apps.append(app)
     case .targeted(let app):
       addTarget(of: app, engine)
-    case .snapshot(let continuation):
-      continuation.resume(returning: snapshot)
+    case .snapshot(_, let continuation):
+      continuation.resume(returning: snapshot(of: engine))
     case .cpuTime(let app, let continuation):
       let running = engine.pools.reduce(0) { $0 &+ cpuTimeRunning(of: app, in: $1) }
       continuation.resume(returning: app.statistics.cpuNanoseconds &+ running)
@@ -341,8 +341,11 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
-  private var snapshot: Snapshot {
-    Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, share: targets.share, alarm: alarmedAt)
+  private func snapshot(of engine: Engine) -> Snapshot {
+    // Read here, not by who asks: the number of workers and its reason are of one moment.
+    var share = targets.share
+    share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
+    return Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt)
   }
 
   /// CPU time, in nanoseconds, of the app's slices that run now.

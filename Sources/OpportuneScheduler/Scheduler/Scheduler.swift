@@ -107,7 +107,7 @@ public final class Scheduler: Sendable {
   /// What all apps have done, and what the pools look like now; after the shutdown, what they had done until
   /// then.
   public func statistics() async -> SchedulerStatistics {
-    let known = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }
+    let known = await withCheckedContinuation { engine.monitor.post(.snapshot(engine, $0)) }
     return SchedulerStatistics(engine, known)
   }
 }

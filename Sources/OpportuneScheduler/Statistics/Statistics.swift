@@ -191,9 +191,7 @@ public struct SchedulerStatistics: Sendable {
         sleeping: Int(opp_pool_sleeping($0.raw)), wakeups: opp_pool_wakeups($0.raw),
         replaced: $0.replaced.load(ordering: .relaxed))
     }
-    var share = known.share
-    share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
-    backgroundShare = share
+    backgroundShare = known.share
     escapes = engine.escapeCount
     accountsForgotten = engine.accounts.evictions
     queueMemory = opp_core_memory(engine.core)
