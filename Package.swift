@@ -284,6 +284,20 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
   }
 }
 
+// `scripts/bench` asks by this variable for the search server on SwiftNIO, which it measures beside ours: no
+// other build resolves SwiftNIO. In this package the compiler optimises the engine, in one of its own it crashes.
+if Context.environment["OPPORTUNE_RIVALS"] != nil {
+  package.dependencies.append(.package(url: "https://github.com/apple/swift-nio", from: "2.80.0"))
+  package.targets.append(
+    .executableTarget(
+      name: "ServeRival",
+      dependencies: [
+        "OpportuneBench", .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
+      path: "Tools/ServeRival"))
+}
+
 // `scripts/docs` asks by this variable for what no build of the library needs.
 if Context.environment["OPPORTUNE_DOCS"] != nil {
   package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
