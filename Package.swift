@@ -136,8 +136,8 @@ let package = Package(
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
-        "ToolSupport",
+        "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneHost", "OpportuneIO",
+        "OpportuneLocation", "ToolSupport",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
