@@ -11,6 +11,8 @@ let package = Package(
   name: "opportune",
   products: [
     .library(name: "Opportune", targets: ["Opportune"]),
+    // The scheduler alone, without Foundation.
+    .library(name: "OpportuneScheduler", targets: ["OpportuneScheduler"]),
     // Apart from Opportune, so that programs without locations do not link PROJ and GEOS.
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     .library(name: "COpportune", targets: ["COpportune"]),
@@ -36,9 +38,8 @@ let package = Package(
     .systemLibrary(
       name: "CLiburing", path: "CSupport/System/CLiburing", pkgConfig: "liburing",
       providers: [.apt(["liburing-dev"])]),
-    .systemLibrary(
-      name: "CNuma", path: "CSupport/System/CNuma", pkgConfig: "numa",
-      providers: [.apt(["libnuma-dev"])]),
+    // Its header alone: programs run where the library is missing.
+    .systemLibrary(name: "CNuma", path: "CSupport/System/CNuma", providers: [.apt(["libnuma-dev"])]),
     .systemLibrary(
       name: "CZstd", path: "CSupport/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(
@@ -92,7 +93,7 @@ let package = Package(
         "OpportuneBase", "COpportune", "COpportuneRuntime",
         .product(name: "HeapModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
@@ -112,13 +113,13 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
       ]),
     .target(
       name: "OpportuneMemory",
       dependencies: [
         "OpportuneBase", "COpportune", "CXXHash", "CZstd",
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
       ]),
     .target(
       name: "Opportune",
@@ -336,7 +337,7 @@ if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }
-  package.products.removeAll { !["Opportune", "COpportune"].contains($0.name) }
+  package.products.removeAll { !["Opportune", "OpportuneScheduler", "COpportune"].contains($0.name) }
   // With the tests SwiftPM builds all of each dependency.
   let used: Set = [
     "swift-log", "swift-metrics", "swift-service-lifecycle", "swift-system", "swift-collections",

@@ -1,5 +1,5 @@
 import Logging
-import Metrics
+import CoreMetrics
 internal import OpportuneBase
 import ServiceLifecycle
 
