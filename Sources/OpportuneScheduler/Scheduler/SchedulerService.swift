@@ -1,5 +1,5 @@
-import Logging
 import CoreMetrics
+import Logging
 internal import OpportuneBase
 import ServiceLifecycle
 
