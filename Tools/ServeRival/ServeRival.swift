@@ -3,8 +3,9 @@ import NIOPosix
 import OpportuneBench
 
 /// The search server as a program on SwiftNIO has it, for `opportune bench serve --nio-rival`: event loops
-/// for the connections, SwiftNIO's own pool of threads for what blocks, which is how a query reads, and a pool at
-/// `SCHED_IDLE` for background. Its argument is how it is to be set up, as JSON; it ends with its input.
+/// for the connections, SwiftNIO's own pool of threads for what blocks, which is how a query reads, and a
+/// pool at `SCHED_IDLE` for background. Its argument is how it is to be set up, as JSON; it ends with its
+/// input.
 @main
 enum ServeRival {
   static func main() async throws {

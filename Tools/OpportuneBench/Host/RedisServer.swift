@@ -63,8 +63,8 @@ final class RedisConnection {
 
   deinit { close(socket) }
 
-  /// The first line of the answer; nil where none came. What follows that line is dropped with the connection:
-  /// a value is asked for last.
+  /// The first line of the answer; nil where none came. What follows that line is dropped with the
+  /// connection: a value is asked for last.
   func ask(_ command: String) -> String? {
     guard UnixSocket.send(Array("\(command)\r\n".utf8), to: socket) else { return nil }
     var answer: [UInt8] = []
