@@ -168,8 +168,11 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tools/OpportuneProperties"),
-    // The arguments of the command, which Swift reads from /proc.
-    .target(name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments"),
+    // The arguments of the command, which Swift reads from /proc, and the commit that it was built of.
+    .target(
+      name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments",
+      cSettings: Context.environment["OPPORTUNE_COMMIT"].map { [.define("OPP_COMMIT", to: "\"\($0)\"")] } ?? []
+    ),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
