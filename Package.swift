@@ -171,7 +171,8 @@ let package = Package(
     // The arguments of the command, which Swift reads from /proc, and the commit that it was built of.
     .target(
       name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments",
-      cSettings: Context.environment["OPPORTUNE_COMMIT"].map { [.define("OPP_COMMIT", to: "\"\($0)\"")] } ?? []
+      cSettings: Context.environment["OPPORTUNE_COMMIT"].map { [.define("OPP_COMMIT", to: "\"\($0)\"")] }
+        ?? []
     ),
     .executableTarget(
       name: "OpportuneCommand",
