@@ -21,6 +21,8 @@ public struct IOError: Error, Sendable, Equatable {
     case bufferInUse
     /// The peer closed, or the file ended, before all bytes were transferred.
     case endOfStream
+    /// A line has more bytes than was allowed.
+    case lineTooLong
     /// The broker was shut down, or could not be started.
     case unavailable
   }
