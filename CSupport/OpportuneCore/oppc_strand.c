@@ -203,12 +203,14 @@ static void strand_show(oppc_strand *strand, opp_producer *producer) {
          * the two sees the other. */
         uint64_t word = opp_load(&strand->state, seq_cst);
         if (word & (POSTED | RUNNING) || strand_post(strand, producer, word)) break;
-        if (oppc_is_closed(scheduler)) break;
+        if (oppc_is_closed(scheduler)) {
+            strand_abandon(strand); /* C1: there is no token for the drain to find */
+            break;
+        }
         /* The job cannot be taken back, and must not be lost: wait for memory, a millisecond at a time. */
         struct timespec pause = {.tv_nsec = 1000000};
         nanosleep(&pause, NULL);
     }
-    if (oppc_is_closed(scheduler)) strand_abandon(strand); /* C1 */
 }
 
 int oppc_strand_submit_with(oppc_strand *strand, oppc_function run, oppc_function cancelled, void *context) {

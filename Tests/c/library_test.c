@@ -156,8 +156,10 @@ static void test_once(void) {
 
 /* --- A wait for all apps while jobs pass from one to the other --------------------------------------- */
 
+enum { CHAINED = 400 };
+
 typedef struct hop {
-    oppc_app *apps[3];
+    oppc_app *apps[CHAINED];
     unsigned left;
     _Atomic(bool) is_over;
 } hop;
@@ -168,24 +170,25 @@ static void go(void *context) {
         atomic_store(&own->is_over, true);
         return;
     }
-    CHECK_EQUAL(oppc_submit(own->apps[own->left % 3], go, own), 0);
+    CHECK_EQUAL(oppc_submit(own->apps[own->left % 2 == 0 ? 0 : CHAINED - 1], go, own), 0);
 }
 
-/* One chain: at each moment one app has a job, and the wait looks at the apps one by one. */
+/* One chain between the first app and the last: at each moment one of them has a job, while the wait looks at
+ * one app after the other. */
 static void test_wait_for_a_chain(void) {
     oppc_scheduler *scheduler = make(2, 1);
-    hop chain = {.apps = {make_app(scheduler, OPPC_FOREGROUND), make_app(scheduler, OPPC_FOREGROUND),
-                          make_app(scheduler, OPPC_BACKGROUND)}};
+    hop chain = {.left = 0};
+    for (int i = 0; i < CHAINED; i++) chain.apps[i] = make_app(scheduler, OPPC_FOREGROUND);
     for (unsigned round = 0, rounds = scaled(300); round < rounds; round++) {
         chain.left = 1 + round % 100;
         atomic_store(&chain.is_over, false);
-        CHECK_EQUAL(oppc_submit(chain.apps[round % 3], go, &chain), 0);
+        CHECK_EQUAL(oppc_submit(chain.apps[0], go, &chain), 0);
         int result;
         while ((result = oppc_scheduler_wait(scheduler, round % 2 == 0 ? -1 : 0)) == -ETIMEDOUT) {}
         CHECK_EQUAL(result, 0);
         CHECK(atomic_load(&chain.is_over));
     }
-    for (int i = 0; i < 3; i++) oppc_app_release(chain.apps[i]);
+    for (int i = 0; i < CHAINED; i++) oppc_app_release(chain.apps[i]);
     end(scheduler);
 }
 
@@ -333,6 +336,35 @@ static void test_suspension(void) {
         oppc_app_release(app);
         oppc_app_release(other);
     }
+    end(scheduler);
+}
+
+static void suspend_app(void *context) {
+    CHECK_EQUAL(oppc_app_suspend(context), 0);
+}
+
+/* A strand that is in the middle of its jobs stops between two of them. */
+static void test_suspended_by_itself(void) {
+    oppc_scheduler *scheduler = make(1, 1);
+    oppc_app *app = make_app(scheduler, OPPC_FOREGROUND);
+    oppc_strand *strand;
+    CHECK_EQUAL(oppc_strand_create(app, OPPC_PRIORITY_NORMAL, &strand), 0);
+    for (unsigned round = 0; round < scaled(100); round++) {
+        _Atomic(int) ran = 0;
+        CHECK_EQUAL(oppc_app_suspend(app), 0);
+        CHECK_EQUAL(oppc_strand_submit(strand, count_one, &ran), 0);
+        CHECK_EQUAL(oppc_strand_submit(strand, suspend_app, app), 0);
+        CHECK_EQUAL(oppc_strand_submit(strand, count_one, &ran), 0);
+        CHECK_EQUAL(oppc_app_resume(app), 0);
+        while (figures(app).pending != 1) sched_yield();
+        CHECK_EQUAL(oppc_app_wait_quiet(app, -1), 0);
+        CHECK_EQUAL(atomic_load(&ran), 1);
+        CHECK_EQUAL(oppc_app_resume(app), 0);
+        CHECK_EQUAL(oppc_app_wait(app, -1), 0);
+        CHECK_EQUAL(atomic_load(&ran), 2);
+    }
+    oppc_strand_release(strand);
+    oppc_app_release(app);
     end(scheduler);
 }
 
@@ -731,6 +763,7 @@ int main(void) {
     test_strand();
     test_released_early();
     test_suspension();
+    test_suspended_by_itself();
     test_resumed_meanwhile();
     test_foreground_first();
     test_kernel_class();
