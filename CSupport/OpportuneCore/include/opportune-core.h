@@ -66,14 +66,14 @@ typedef struct oppc_strand oppc_strand;
  * pthread_exit(), nor by longjmp() or an exception out of it. */
 typedef void (*oppc_function)(void *context);
 
-/* Bands are passed as `int`, so that a value out of range is an error and not undefined. */
-enum {
+/* Bands and priorities are passed as `int`, so that a value out of range is an error and not undefined. */
+enum oppc_band {
     OPPC_BACKGROUND = 0, /* nobody waits for it */
     OPPC_FOREGROUND = 1  /* somebody does */
 };
 
 /* How the kernel schedules the background's workers. Needs no privilege. */
-enum {
+enum oppc_class {
     OPPC_CLASS_IDLE = 0,   /* SCHED_IDLE: any other thread that wakes preempts it */
     OPPC_CLASS_NICE19 = 1, /* SCHED_OTHER at nice 19, with the longest slice where the kernel takes one */
     OPPC_CLASS_NORMAL = 2  /* as the thread that creates the scheduler */
@@ -81,7 +81,7 @@ enum {
 
 /* Priorities of jobs within their app. Each app of a band has its turn at each priority; and even where
  * higher ones never end, one take in sixteen begins with another priority, in turn. */
-enum {
+enum oppc_priority {
     OPPC_PRIORITY_HIGH = 0,
     OPPC_PRIORITY_NORMAL = 1,
     OPPC_PRIORITY_LOW = 2
