@@ -1,6 +1,6 @@
 /*
- * The library's own definitions: a scheduler, its apps, their jobs, its workers. Private; what is public is in
- * opportune-core.h, the protocol of queues and pools in the core's opp_runq.h and opp_pool.h.
+ * The library's own definitions: a scheduler, its apps, their jobs, its workers. Private; what is public is
+ * in opportune-core.h, the protocol of queues and pools in the core's opp_runq.h and opp_pool.h.
  *
  * Invariants
  *  A1  An app's `holds` counts its handles (its own, and one for each strand) and its jobs that are accepted

@@ -24,7 +24,8 @@ static void place_return(oppc_scheduler *scheduler) {
 static int app_fill(oppc_scheduler *scheduler, const char *name, int band, oppc_app **result) {
     char *copy = strdup(name == NULL ? "" : name);
     opp_stats *stats = opp_stats_create();
-    opp_app *raw = copy == NULL || stats == NULL ? NULL : opp_app_create(scheduler->core, (uint8_t)band, false);
+    opp_app *raw = NULL;
+    if (copy != NULL && stats != NULL) raw = opp_app_create(scheduler->core, (uint8_t)band, false);
     if (raw == NULL) {
         free(copy);
         if (stats != NULL) opp_stats_destroy(stats);

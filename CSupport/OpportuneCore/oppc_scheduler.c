@@ -26,7 +26,8 @@ uint32_t oppc_version(void) {
 /* --- Options ------------------------------------------------------------------------------------ */
 
 static bool options_are_valid(const oppc_options *options) {
-    return options->foreground_workers <= OPPC_WORKERS_MAX && options->background_workers <= OPPC_WORKERS_MAX &&
+    return options->foreground_workers <= OPPC_WORKERS_MAX &&
+        options->background_workers <= OPPC_WORKERS_MAX &&
         options->background_class <= OPPC_CLASS_NORMAL && options->max_apps <= OPPC_APPS_MAX &&
         options->reserved == 0 && options->stack_bytes <= SIZE_MAX / 2 &&
         (options->name == NULL || strnlen(options->name, OPPC_NAME_MAX + 1) <= OPPC_NAME_MAX);
@@ -219,11 +220,14 @@ void oppc_notify(oppc_scheduler *scheduler) {
     opp_futex_wake(&scheduler->event, INT_MAX);
 }
 
-/* Sleeps while the event is `seen`, until `deadline` at the latest; UINT64_MAX is never. False: it is over. */
+/* Sleeps while the event is `seen`, until `deadline` at the latest; UINT64_MAX is never. False: it is
+ * over. */
 static bool event_sleep(oppc_scheduler *scheduler, uint32_t seen, uint64_t deadline) {
-    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000u), .tv_nsec = (long)(deadline % 1000000000u)};
-    long result = syscall(SYS_futex, &scheduler->event, FUTEX_WAIT_BITSET_PRIVATE, seen,
-                          deadline == UINT64_MAX ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
+    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000u),
+                          .tv_nsec = (long)(deadline % 1000000000u)};
+    const struct timespec *until = deadline == UINT64_MAX ? NULL : &at;
+    long result = syscall(SYS_futex, &scheduler->event, FUTEX_WAIT_BITSET_PRIVATE, seen, until, NULL,
+                          FUTEX_BITSET_MATCH_ANY);
     return result == 0 || errno != ETIMEDOUT;
 }
 
@@ -257,9 +261,9 @@ static uint64_t accepted_by_all(const oppc_scheduler *scheduler, uint32_t end) {
 /*
  * Whether no job waits or runs. The apps are looked at one by one, while a job of one may submit to another
  * and end. That one submission is counted in `holds`, then in `accepted`, before the job ends (A2). So if the
- * look at the other app came too early for `holds`, and the look at the job's own app too late, `accepted` has
- * grown in between, and the sums differ: they only grow. Likewise for an app that the job has created, which
- * raises `app_end`. seq_cst, all of these.
+ * look at the other app came too early for `holds`, and the look at the job's own app too late, `accepted`
+ * has grown in between, and the sums differ: they only grow. Likewise for an app that the job has created,
+ * which raises `app_end`. seq_cst, all of these.
  *
  * Where a sum has grown, what was accepted ends after the caller of this has read the event, and notifies.
  */
@@ -288,7 +292,9 @@ void oppc_wake_for(oppc_scheduler *scheduler, uint64_t levels) {
         opp_pool *pool = scheduler->pool[band];
         uint64_t own = levels & levels_of(band);
         /* Many jobs may wait, and each worker that is woken takes another one. */
-        for (uint32_t i = opp_pool_tokens(pool); own != 0 && i > 0 && opp_has_ready(scheduler->core, own); i--)
+        for (uint32_t i = opp_pool_tokens(pool); own != 0 && i > 0; i--) {
+            if (!opp_has_ready(scheduler->core, own)) break;
             (void)opp_pool_notify(pool); /* P1 */
+        }
     }
 }

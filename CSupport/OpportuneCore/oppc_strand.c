@@ -7,10 +7,10 @@
  *
  * Invariants, as of the Swift layer's Strand
  *  S1  At most one thread is the runner: the one that changed `state` to running.
- *  S2  After a push, a token is queued and will be taken later, or there is a runner, which looks at the queue
- *      once more after it has left. A pusher, or a leaving runner, relies on another thread's token only while
- *      that is in the run queue (`posted`). So a thread that is stopped in between hides no other's job.
- *      Tokens may therefore be queued twice; who finds nothing to do drops its token.
+ *  S2  After a push, a token is queued and will be taken later, or there is a runner, which looks at the
+ *      queue once more after it has left. A pusher, or a leaving runner, relies on another thread's token
+ *      only while that is in the run queue (`posted`). So a thread that is stopped in between hides no
+ *      other's job. Tokens may therefore be queued twice; who finds nothing to do drops its token.
  *  S3  `holds` counts the handle, each token, and each submission in progress. The strand has a handle of its
  *      app until it is freed.
  */
@@ -91,8 +91,8 @@ bool oppc_strand_is_current(const oppc_strand *strand) {
 
 /* --- The runner ------------------------------------------------------------------------------------- */
 
-/* Makes the caller the runner; false if there is one. `takes_own`: the caller has taken a token out of the run
- * queue. */
+/* Makes the caller the runner; false if there is one. `takes_own`: the caller has taken a token out of the
+ * run queue. */
 static bool strand_begin(oppc_strand *strand, bool takes_own) {
     uint64_t word = opp_load(&strand->state, relaxed);
     for (;;) {
@@ -116,7 +116,8 @@ static uint64_t strand_leave(oppc_strand *strand) {
     return opp_and(&strand->state, ~(uint64_t)RUNNING, seq_cst) & ~(uint64_t)RUNNING;
 }
 
-/* Cancels what is queued, once the scheduler is closed. Where there is a runner, that does it as it leaves. */
+/* Cancels what is queued, once the scheduler is closed. Where there is a runner, that does it as it
+ * leaves. */
 static void strand_abandon(oppc_strand *strand) {
     while (!opp_queue_is_empty(strand->queue) && strand_begin(strand, false)) {
         opp_job entry;
@@ -199,8 +200,8 @@ void oppc_strand_cancel(oppc_strand *strand) {
 static void strand_show(oppc_strand *strand, opp_producer *producer) {
     oppc_scheduler *scheduler = strand->app->scheduler;
     for (;;) {
-        /* [run] seq_cst: the push precedes this load. A runner looks at the queue after it has left, so one of
-         * the two sees the other. */
+        /* [run] seq_cst: the push precedes this load. A runner looks at the queue after it has left, so one
+         * of the two sees the other. */
         uint64_t word = opp_load(&strand->state, seq_cst);
         if (word & (POSTED | RUNNING) || strand_post(strand, producer, word)) break;
         if (oppc_is_closed(scheduler)) {

@@ -90,8 +90,8 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/* As in opp_thread_start(): the program's signal handlers run on the program's threads, while the signals of a
- * thread's own faults reach its crash handlers. */
+/* As in opp_thread_start(): the program's signal handlers run on the program's threads, while the signals of
+ * a thread's own faults reach its crash handlers. */
 static void fill_asynchronous(sigset_t *signals) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigfillset(signals);

@@ -745,11 +745,23 @@ static void test_idle(void) {
     CHECK_EQUAL(oppc_submit(app, count_one, &ran), 0);
     CHECK_EQUAL(oppc_scheduler_wait(scheduler, -1), 0);
     oppc_pool_statistics pool;
+    uint64_t wakeups[2];
     for (int band = 0; band < 2; band++) {
         do {
             CHECK_EQUAL(oppc_pool_read_statistics(scheduler, band, &pool, sizeof pool), 0);
             sched_yield();
         } while (pool.working > 0);
+        wakeups[band] = pool.wakeups;
+    }
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQUAL(oppc_scheduler_wait(scheduler, 0), 0);
+        CHECK_EQUAL(oppc_app_suspend(app), 0);
+        CHECK_EQUAL(oppc_app_resume(app), 0);
+    }
+    for (int band = 0; band < 2; band++) {
+        CHECK_EQUAL(oppc_pool_read_statistics(scheduler, band, &pool, sizeof pool), 0);
+        CHECK_EQUAL(pool.wakeups, wakeups[band]);
+        CHECK_EQUAL(pool.working, 0);
     }
     oppc_app_release(app);
     end(scheduler);

@@ -11,7 +11,8 @@
  *     oppc_submit(ui, answer, &query);              // starts at once all the same
  *
  * An *app* is a part of the program that is foreground or background as a whole, and can be suspended. A
- * *job* is a function and its context; it runs once, to its end. A *strand* runs its jobs one after the other.
+ * *job* is a function and its context; it runs once, to its end. A *strand* runs its jobs one after the
+ * other.
  *
  * Promises
  *  - Each accepted job ends in exactly one of two ways: it runs once, or it is cancelled once, as the
@@ -153,7 +154,8 @@ OPPC_API void oppc_app_release(oppc_app *app);
 /* Valid until the handle is released. "" where it has none. */
 OPPC_API const char *oppc_app_name(const oppc_app *app);
 
-/* Moves the app, and what it has queued, to a band in one step. Jobs that run go on where they are. -EINVAL. */
+/* Moves the app, and what it has queued, to a band in one step. Jobs that run go on where they are.
+ * -EINVAL. */
 OPPC_API int oppc_app_set_band(oppc_app *app, int band);
 OPPC_API int oppc_app_band(const oppc_app *app);
 
@@ -218,8 +220,9 @@ OPPC_API bool oppc_strand_is_current(const oppc_strand *strand);
 /* --- Statistics --------------------------------------------------------------------------------- */
 
 /*
- * How long jobs waited from their submission to their beginning, in nanoseconds; of one job in eight, drawn at
- * random. Each is the upper end of a bucket a quarter of an octave wide, 9 minutes at most; 0 without samples.
+ * How long jobs waited from their submission to their beginning, in nanoseconds; of one job in eight, drawn
+ * at random. Each is the upper end of a bucket a quarter of an octave wide, 9 minutes at most; 0 without
+ * samples.
  */
 typedef struct oppc_waiting {
     uint64_t samples;
@@ -246,8 +249,8 @@ typedef struct oppc_pool_statistics {
     oppc_waiting waiting;
 } oppc_pool_statistics;
 
-/* `size` is sizeof of what `statistics` points to: a later library fills in what the program knows of. -EINVAL
- * where it is 0 or the band is none. */
+/* `size` is sizeof of what `statistics` points to: a later library fills in what the program knows of.
+ * -EINVAL where it is 0 or the band is none. */
 OPPC_API int oppc_app_read_statistics(const oppc_app *app, oppc_app_statistics *statistics, uint32_t size);
 OPPC_API int oppc_pool_read_statistics(const oppc_scheduler *scheduler, int band,
                                        oppc_pool_statistics *statistics, uint32_t size);

@@ -1,5 +1,5 @@
-// opportune-core.h for C++17: owners that release in their destructors, callables in the place of function and
-// context, std::system_error in the place of error numbers. Header only.
+// opportune-core.h for C++17: owners that release in their destructors, callables in the place of function
+// and context, std::system_error in the place of error numbers. Header only.
 //
 //     opportune::scheduler scheduler;
 //     opportune::app ui(scheduler, "ui", opportune::band::foreground);

@@ -26,7 +26,7 @@ static unsigned long hash(unsigned long seed, int rounds) {
     return seed;
 }
 
-/* One document, and then the next: a chain, so that background is never more than a short job from its end. */
+/* One document, and then the next of this chain. */
 static void index_next(void *context) {
     unsigned document = atomic_fetch_add(&indexed, 1);
     (void)context;
@@ -56,7 +56,8 @@ int main(void) {
     for (int i = 0; i < 4; i++) must(oppc_submit(indexer, index_next, NULL), "index");
     for (int i = 0; i < QUERIES; i++) must(oppc_submit(ui, answer, log), "query");
     must(oppc_app_wait(ui, -1), "wait");
-    printf("%u queries answered, %u of %d documents indexed meanwhile\n", logged, atomic_load(&indexed), DOCUMENTS);
+    printf("%u queries answered, %u of %d documents indexed meanwhile\n", logged, atomic_load(&indexed),
+           DOCUMENTS);
 
     must(oppc_app_suspend(indexer), "suspend");
     must(oppc_app_wait_quiet(indexer, -1), "wait");

@@ -20,10 +20,12 @@ int main() {
         opportune::strand collect(ui);
 
         for (unsigned i = 0; i < documents; i++)
-            indexer.submit([&indexed, text = std::string(1000, 'x')] { indexed += text.find('y') == text.npos; });
+            indexer.submit([&indexed, text = std::string(1000, 'x')] {
+                if (text.find('y') == text.npos) indexed++;
+            });
         for (unsigned i = 0; i < queries; i++)
             ui.submit([&, i, copy = std::make_unique<std::string>("answer")] {
-                collect.submit([&answers, line = *copy + " " + std::to_string(i)] { answers.push_back(line); });
+                collect.submit([&answers, line = *copy + std::to_string(i)] { answers.push_back(line); });
             });
         ui.wait();
         scheduler.wait();
@@ -38,6 +40,7 @@ int main() {
             refused = error.code() == std::errc::invalid_argument;
         }
     }
-    std::cout << answers.size() << " answers, " << indexed << " documents indexed, " << dropped << " dropped\n";
+    std::cout << answers.size() << " answers, " << indexed << " documents indexed, " << dropped
+              << " dropped\n";
     return answers.size() == queries && indexed == documents && dropped == 1 && refused == 1 ? 0 : 1;
 }

@@ -9,6 +9,9 @@ mod tests {
     fn the_library_is_the_one_that_was_bound() {
         // SAFETY: no arguments.
         let version = unsafe { super::oppc_version() };
-        assert_eq!(version >> 8, super::OPPC_VERSION_MAJOR << 8 | super::OPPC_VERSION_MINOR);
+        assert_eq!(
+            version >> 8,
+            super::OPPC_VERSION_MAJOR << 8 | super::OPPC_VERSION_MINOR
+        );
     }
 }

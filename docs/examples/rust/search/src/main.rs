@@ -68,8 +68,14 @@ impl App {
         let context = Box::into_raw(Box::new(body));
         // SAFETY: exactly one of the two functions is called with the context, once; neither if this fails.
         let result = unsafe {
+            let priority = sys::OPPC_PRIORITY_NORMAL as i32;
             sys::oppc_submit_with(
-                self.0, sys::OPPC_PRIORITY_NORMAL as i32, Some(run::<Body>), Some(cancel::<Body>), context.cast())
+                self.0,
+                priority,
+                Some(run::<Body>),
+                Some(cancel::<Body>),
+                context.cast(),
+            )
         };
         if result < 0 {
             // SAFETY: it was not accepted, so it is still ours.
@@ -102,8 +108,9 @@ fn main() -> io::Result<()> {
     for document in 0..DOCUMENTS {
         let indexed = indexed.clone();
         indexer.submit(move || {
-            let sum = (0..20_000u64).fold(document as u64, |hash, word| hash.wrapping_mul(31).wrapping_add(word));
-            std::hint::black_box(sum);
+            let hash =
+                (0..20_000u64).fold(document as u64, |hash, word| hash.wrapping_mul(31) ^ word);
+            std::hint::black_box(hash);
             indexed.fetch_add(1, Ordering::Relaxed);
         })?;
     }
@@ -112,10 +119,16 @@ fn main() -> io::Result<()> {
         ui.submit(move || answers.lock().unwrap().push(query))?;
     }
     ui.wait()?;
-    println!(
-        "{} answers, {} documents indexed meanwhile", answers.lock().unwrap().len(), indexed.load(Ordering::Relaxed));
+    let (answered, meanwhile) = (
+        answers.lock().unwrap().len(),
+        indexed.load(Ordering::Relaxed),
+    );
+    println!("{answered} answers, {meanwhile} documents indexed meanwhile");
     scheduler.wait()?;
-    println!("{} documents indexed in the end", indexed.load(Ordering::Relaxed));
+    println!(
+        "{} documents indexed in the end",
+        indexed.load(Ordering::Relaxed)
+    );
 
     // A closure that never runs is dropped with the scheduler.
     let held = Arc::new(());
