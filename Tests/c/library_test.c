@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ static unsigned scaled(unsigned count) {
 
 static oppc_scheduler *make(uint32_t foreground, uint32_t background) {
     oppc_options options = {.size = sizeof options, .foreground_workers = foreground,
-                            .background_workers = background, .name = "test"};
+                            .background_workers = background, .name = "test",
+                            .max_apps = 8192}; /* more than any test has at once */
     oppc_scheduler *scheduler;
     CHECK_EQUAL(oppc_scheduler_create(&options, &scheduler), 0);
     CHECK(scheduler != NULL);
@@ -199,6 +201,7 @@ typedef struct line {
     _Atomic(int) inside;
     unsigned next[SUBMITTERS];   /* guarded by the strand */
     unsigned long ran;           /* likewise */
+    bool is_sparse;
 } line;
 
 typedef struct entry {
@@ -213,6 +216,7 @@ static void in_line(void *context) {
     CHECK(oppc_strand_is_current(all->strand));
     CHECK_EQUAL(all->next[own->thread], own->number);
     all->next[own->thread]++;
+    if (all->is_sparse) sched_yield();
     all->ran++;
     atomic_fetch_sub(&all->inside, 1);
 }
@@ -224,18 +228,21 @@ typedef struct feeder {
 
 static void *feed(void *context) {
     feeder *own = context;
-    for (unsigned i = 0; i < own->count; i++)
-        CHECK_EQUAL(oppc_strand_submit(own->entries[i].line->strand, in_line, &own->entries[i]), 0);
+    for (unsigned i = 0; i < own->count; i++) {
+        line *all = own->entries[i].line;
+        CHECK_EQUAL(oppc_strand_submit(all->strand, in_line, &own->entries[i]), 0);
+        if (all->is_sparse) sched_yield();
+    }
     return NULL;
 }
 
 /* The jobs of a strand run one at a time, those of each thread in its order, also while the app is suspended,
- * resumed and moved. */
-static void test_strand(void) {
+ * resumed and moved. `is_sparse`: the strand is often empty, so that it begins and ends again and again. */
+static void test_strand(bool is_sparse) {
     unsigned count = scaled(20000);
     oppc_scheduler *scheduler = make(3, 2);
     oppc_app *app = make_app(scheduler, OPPC_FOREGROUND);
-    line all = {0};
+    line all = {.is_sparse = is_sparse};
     CHECK_EQUAL(oppc_strand_create(app, OPPC_PRIORITY_NORMAL, &all.strand), 0);
     CHECK(!oppc_strand_is_current(all.strand));
     pthread_t threads[SUBMITTERS];
@@ -279,7 +286,7 @@ static void count_one(void *context) {
 static void test_released_early(void) {
     oppc_scheduler *scheduler = make(2, 1);
     _Atomic(int) ran = 0;
-    unsigned rounds = scaled(3000);
+    unsigned rounds = 5000; /* under a sanitizer too, which alone sees a use after free */
     for (unsigned i = 0; i < rounds; i++) {
         oppc_app *app = make_app(scheduler, OPPC_FOREGROUND);
         oppc_strand *strand;
@@ -732,8 +739,19 @@ static void test_refusals(void) {
     oppc_app_release(app);
     end(scheduler);
 
-    /* The defaults. */
+    /* No address space is large enough for the stack: what was begun is undone. */
+    options = (oppc_options){.size = size, .foreground_workers = 3, .stack_bytes = 1ull << 47};
+    CHECK_EQUAL(oppc_scheduler_create(&options, &scheduler), -EAGAIN);
+    CHECK(scheduler == NULL);
+
+    /* The defaults; and options of a header that knew of fewer. */
     CHECK_EQUAL(oppc_scheduler_create(NULL, &scheduler), 0);
+    end(scheduler);
+    options = (oppc_options){.size = offsetof(oppc_options, max_apps), .foreground_workers = 3,
+                             .max_apps = OPPC_APPS_MAX + 1, .reserved = 1};
+    CHECK_EQUAL(oppc_scheduler_create(&options, &scheduler), 0);
+    CHECK_EQUAL(oppc_pool_read_statistics(scheduler, OPPC_FOREGROUND, &pool, sizeof pool), 0);
+    CHECK_EQUAL(pool.workers, 3);
     end(scheduler);
 }
 
@@ -772,7 +790,8 @@ int main(void) {
     test_refusals();
     test_once();
     test_wait_for_a_chain();
-    test_strand();
+    test_strand(false);
+    test_strand(true);
     test_released_early();
     test_suspension();
     test_suspended_by_itself();
