@@ -154,6 +154,35 @@ struct RealTimeForegroundTests {
     try await scheduler.shutdown()
   }
 
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here"))
+  func aThreadThatServesIsInTheClassUnlessItNeverSleeps() async throws {
+    let scheduler = try await scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let steps = Record<Bool>()
+    await onThread {
+      guard let server = app.serveForeground() else { return }
+      steps.add(spin { Self.ownClass == SCHED_RR })
+      // As if there were always something to do.
+      steps.add(
+        spin {
+          server.woke()
+          return Self.ownClass == 0
+        })
+      // As if something came every two milliseconds.
+      steps.add(
+        spin {
+          usleep(2000)
+          server.woke()
+          return Self.ownClass == SCHED_RR
+        })
+      server.leave()
+      steps.add(Self.ownClass == 0)
+    }
+    #expect(steps.values == [true, true, true, true])
+    try await scheduler.shutdown()
+  }
+
   @Test func withoutTheSettingThereIsNothingToTell() async throws {
     let scheduler = try Scheduler()
     #expect(await scheduler.statistics().realTimeForeground == nil)

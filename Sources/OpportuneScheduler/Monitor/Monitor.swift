@@ -277,8 +277,8 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added, .targeted,
-      .serves, .servesNoMore, .granted:
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added,
+      .targeted, .serves, .servesNoMore, .granted:
       break
     }
   }
@@ -368,7 +368,8 @@ final class Monitor: @unchecked Sendable {
     // Read here, not by who asks: the number of workers and its reason are of one moment.
     var share = targets.share
     share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
-    return Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt,
+    return Snapshot(
+      apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt,
       realTime: realTimeClass?.access)
   }
 

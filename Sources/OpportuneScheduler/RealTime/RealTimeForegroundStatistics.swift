@@ -20,10 +20,4 @@ public struct RealTimeForegroundStatistics: Sendable, Hashable {
   public let jobsLeft: UInt64
   /// How often the class had used its share, and all left it.
   public let exhausted: UInt64
-
-  init(access: Access, jobsLeft: UInt64, exhausted: UInt64) {
-    self.access = access
-    self.jobsLeft = jobsLeft
-    self.exhausted = exhausted
-  }
 }
