@@ -1,5 +1,5 @@
+import CoreMetrics
 import Logging
-import Metrics
 internal import OpportuneBase
 import ServiceLifecycle
 
