@@ -11,6 +11,8 @@ let package = Package(
   name: "opportune",
   products: [
     .library(name: "Opportune", targets: ["Opportune"]),
+    // The scheduler alone, without Foundation.
+    .library(name: "OpportuneScheduler", targets: ["OpportuneScheduler"]),
     // Apart from Opportune, so that programs without locations do not link PROJ and GEOS.
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     .library(name: "COpportune", targets: ["COpportune"]),
@@ -36,9 +38,8 @@ let package = Package(
     .systemLibrary(
       name: "CLiburing", path: "CSupport/System/CLiburing", pkgConfig: "liburing",
       providers: [.apt(["liburing-dev"])]),
-    .systemLibrary(
-      name: "CNuma", path: "CSupport/System/CNuma", pkgConfig: "numa",
-      providers: [.apt(["libnuma-dev"])]),
+    // Its header alone: programs run where the library is missing.
+    .systemLibrary(name: "CNuma", path: "CSupport/System/CNuma", providers: [.apt(["libnuma-dev"])]),
     .systemLibrary(
       name: "CZstd", path: "CSupport/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(
@@ -92,7 +93,7 @@ let package = Package(
         "OpportuneBase", "COpportune", "COpportuneRuntime",
         .product(name: "HeapModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
@@ -112,13 +113,13 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
       ]),
     .target(
       name: "OpportuneMemory",
       dependencies: [
         "OpportuneBase", "COpportune", "CXXHash", "CZstd",
-        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
       ]),
     .target(
       name: "Opportune",
@@ -136,8 +137,8 @@ let package = Package(
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
-        "ToolSupport",
+        "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneHost", "OpportuneIO",
+        "OpportuneLocation", "ToolSupport",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
@@ -167,8 +168,12 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tools/OpportuneProperties"),
-    // The arguments of the command, which Swift reads from /proc.
-    .target(name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments"),
+    // The arguments of the command, which Swift reads from /proc, and the commit that it was built of.
+    .target(
+      name: "COpportuneArguments", path: "CSupport/Tools/COpportuneArguments",
+      cSettings: Context.environment["OPPORTUNE_COMMIT"].map { [.define("OPP_COMMIT", to: "\"\($0)\"")] }
+        ?? []
+    ),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
@@ -284,6 +289,20 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
   }
 }
 
+// `scripts/bench` asks by this variable for the search server on SwiftNIO, which it measures beside ours: no
+// other build resolves SwiftNIO. In this package the compiler optimises the engine, in one of its own it crashes.
+if Context.environment["OPPORTUNE_RIVALS"] != nil {
+  package.dependencies.append(.package(url: "https://github.com/apple/swift-nio", from: "2.80.0"))
+  package.targets.append(
+    .executableTarget(
+      name: "ServeRival",
+      dependencies: [
+        "OpportuneBench", .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
+      path: "Tools/ServeRival"))
+}
+
 // `scripts/docs` asks by this variable for what no build of the library needs.
 if Context.environment["OPPORTUNE_DOCS"] != nil {
   package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
@@ -322,7 +341,7 @@ if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }
-  package.products.removeAll { !["Opportune", "COpportune"].contains($0.name) }
+  package.products.removeAll { !["Opportune", "OpportuneScheduler", "COpportune"].contains($0.name) }
   // With the tests SwiftPM builds all of each dependency.
   let used: Set = [
     "swift-log", "swift-metrics", "swift-service-lifecycle", "swift-system", "swift-collections",

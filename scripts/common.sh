@@ -9,6 +9,12 @@ fail() {
   exit 1
 }
 
+# Builds by the scripts say of which commit they are; -dirty where something is changed.
+name_commit() {
+  OPPORTUNE_COMMIT=$(git describe --always --dirty --exclude '*' 2>/dev/null) || return 0
+  export OPPORTUNE_COMMIT
+}
+
 # together FUNCTION...: runs the functions at once, and prints what each has written, one after the other, so that lines do
 # not mix; also where this is ended by a signal. Fails where one of them does.
 together() {

@@ -4,6 +4,7 @@
 #include "opp_sync.h"
 #include "system_file.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <numa.h>
 #include <pthread.h>
@@ -26,24 +27,55 @@ static int machine_affinity(uint64_t mask[OPP_CPU_NUMBERS / 64]) {
     return bytes < 0 ? -errno : 0;
 }
 
-/* libnuma fills in a table at its first call, which two threads must not make at once. */
+/* libnuma's calls: those that the program is linked with, else the library's, found at run time, so that a
+ * program runs where it is not installed. */
+extern __typeof__(numa_available) numa_available __attribute__((weak));
+extern __typeof__(numa_node_of_cpu) numa_node_of_cpu __attribute__((weak));
+extern __typeof__(numa_distance) numa_distance __attribute__((weak));
+
+static struct {
+    bool was_sought;
+    __typeof__(numa_available) *available;
+    __typeof__(numa_node_of_cpu) *node_of_cpu;
+    __typeof__(numa_distance) *distance;
+} numa; /* protected by `numa_lock` */
+
+/* Also: libnuma fills in a table at its first call, which two threads must not make at once. */
 static pthread_mutex_t numa_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void numa_seek(void) {
+    numa.was_sought = true;
+    if (numa_available != NULL && numa_node_of_cpu != NULL && numa_distance != NULL) {
+        numa.available = numa_available;
+        numa.node_of_cpu = numa_node_of_cpu;
+        numa.distance = numa_distance;
+        return;
+    }
+    void *library = dlopen("libnuma.so.1", RTLD_NOW | RTLD_LOCAL); /* stays for as long as the process does */
+    if (library == NULL) return;
+    numa.available = (__typeof__(numa_available) *)dlsym(library, "numa_available");
+    numa.node_of_cpu = (__typeof__(numa_node_of_cpu) *)dlsym(library, "numa_node_of_cpu");
+    numa.distance = (__typeof__(numa_distance) *)dlsym(library, "numa_distance");
+    if (numa.node_of_cpu == NULL || numa.distance == NULL) numa.available = NULL;
+}
 
 static bool numa_works(void) {
     /* Without /sys libnuma would print to the program's standard error. */
-    return access("/sys/devices/system/node/online", R_OK) == 0 && numa_available() >= 0;
+    if (access("/sys/devices/system/node/online", R_OK) != 0) return false;
+    if (!numa.was_sought) numa_seek();
+    return numa.available != NULL && numa.available() >= 0;
 }
 
 static int machine_node_of(int cpu) {
     pthread_mutex_lock(&numa_lock);
-    int node = numa_works() ? numa_node_of_cpu(cpu) : -1;
+    int node = numa_works() ? numa.node_of_cpu(cpu) : -1;
     pthread_mutex_unlock(&numa_lock);
     return node;
 }
 
 static int machine_distance(int from, int to) {
     pthread_mutex_lock(&numa_lock);
-    int distance = numa_works() ? numa_distance(from, to) : 0;
+    int distance = numa_works() ? numa.distance(from, to) : 0;
     pthread_mutex_unlock(&numa_lock);
     return distance;
 }

@@ -338,7 +338,13 @@ import Testing
   @Test func theVersionIsTold() throws {
     let ran = try Spawned(["--version"])
     let kind = OpportuneBuild.isDebug ? "debug" : "release"
-    #expect(ran.status == 0 && ran.output == "opportune \(OpportuneBuild.version) (\(kind) build)\n")
+    // A build by the scripts has its commit as well.
+    #expect(ran.status == 0 && ran.output == OpportuneCommand.configuration.version + "\n")
+    #expect(
+      OpportuneCommand.version(ofCommit: "") == "opportune \(OpportuneBuild.version) (\(kind) build)")
+    #expect(
+      OpportuneCommand.version(ofCommit: "0123abc")
+        == "opportune \(OpportuneBuild.version) (\(kind) build, commit 0123abc)")
     #expect(try Spawned(["bench", "io", "--version"]).output == ran.output)
     #expect(OpportuneBuild.version.wholeMatch(of: /\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?/) != nil)
   }

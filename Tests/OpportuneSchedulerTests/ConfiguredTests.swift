@@ -294,7 +294,8 @@ import Testing
     // The monitor, awake for these questions at the latest, no more wakes up for them.
     var alarm: UInt64 = 0
     for _ in 0..<10 where alarm != .max {
-      alarm = await withCheckedContinuation { scheduler.engine.monitor.post(.snapshot(scheduler.engine, $0)) }.alarm
+      alarm = await withCheckedContinuation { scheduler.engine.monitor.post(.snapshot(scheduler.engine, $0)) }
+        .alarm
     }
     #expect(alarm == .max)
     try await scheduler.shutdown()

@@ -37,4 +37,22 @@ enum TextFile {
     errno = number
     return count == text.utf8.count
   }
+
+  /// Makes a file of this text, or replaces it; whether that was done, else `errno` says why not.
+  static func create(_ text: String, at path: String) -> Bool {
+    let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard file >= 0 else { return false }
+    defer { close(file) }
+    var text = text
+    return text.withUTF8 { bytes in
+      var done = 0
+      while done < bytes.count {
+        let count = Glibc.write(file, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return false }
+        done += count
+      }
+      return true
+    }
+  }
 }

@@ -5,6 +5,6 @@ struct BenchCommand: ParsableCommand {
     commandName: "bench", abstract: "Measures what Opportune does against what competes with it.",
     subcommands: [
       BenchServeCommand.self, BenchLatencyCommand.self, BenchIOCommand.self, BenchMemoryCommand.self,
-      BenchLifecycleCommand.self, BenchLocationCommand.self,
+      BenchLifecycleCommand.self, BenchLocationCommand.self, BenchHostCommand.self,
     ])
 }

@@ -60,7 +60,7 @@ struct BenchServeCommand: AsyncParsableCommand {
   var folder = "/var/tmp"
 
   @Option(
-    help: "SwiftNIO's search server, of `swift build -c release --product ServeRival` in bench/.",
+    help: "SwiftNIO's search server: the program ServeRival, which `make bench` builds and names.",
     completion: .file())
   var nioRival: String?
 

@@ -15,7 +15,7 @@ struct OpportuneCommand: ParsableCommand {
       output, or a file that was asked for, could not be written, and 130 where Ctrl-C ended it with what it had. Some \
       commands have more, and say so.
       """,
-    version: "opportune \(OpportuneBuild.description)",
+    version: version(ofCommit: String(cString: opp_build_commit())),
     subcommands: [
       AdoptCommand.self, AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self,
       FuzzCommand.self,
@@ -23,6 +23,13 @@ struct OpportuneCommand: ParsableCommand {
       ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
       SwitcherCommand.self, TerminateCommand.self,
     ])
+
+  /// - Parameter commit: may be empty.
+  static func version(ofCommit commit: String) -> String {
+    let build = OpportuneBuild.description
+    guard !commit.isEmpty, build.hasSuffix(")") else { return "opportune \(build)" }
+    return "opportune \(build.dropLast()), commit \(commit))"
+  }
 
   static func main() {
     reserveStandardDescriptors()

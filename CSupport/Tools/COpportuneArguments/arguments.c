@@ -13,3 +13,11 @@ __attribute__((constructor)) static void keep(int count, char **all) {
 char *const *opp_arguments(void) {
     return arguments;
 }
+
+#ifndef OPP_COMMIT
+#define OPP_COMMIT ""
+#endif
+
+const char *opp_build_commit(void) {
+    return OPP_COMMIT;
+}

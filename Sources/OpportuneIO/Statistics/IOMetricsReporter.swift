@@ -1,4 +1,4 @@
-public import Metrics
+public import CoreMetrics
 internal import OpportuneBase
 
 /// Reports statistics to `swift-metrics`: counters as the increase since the last report, latencies to

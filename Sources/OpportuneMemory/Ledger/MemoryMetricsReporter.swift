@@ -1,5 +1,5 @@
 internal import COpportune
-public import Metrics
+public import CoreMetrics
 
 /// Reports a broker's memory figures to `swift-metrics`: purges as counters of the increase since the last
 /// report, all else as gauges, in bytes.

@@ -84,11 +84,20 @@ final class ServeProcess: RunningServer {
 package enum ServeChild {
   /// - Parameter text: a ``ServerSetup`` as JSON.
   package static func run(_ text: String) async throws {
-    let setup = try JSONDecoder().decode(ServerSetup.self, from: Data(text.utf8))
+    let setup = try setup(text)
     guard let server = ServeContender.all.first(where: { $0.name == setup.contender })?.make?() else {
       throw BenchError.invalid("--as-server", setup.contender, expected: "a contender of this program")
     }
     try await server.start(setup)
+    await waitForEndOfInput()
+    await server.stop()
+  }
+
+  static func setup(_ text: String) throws -> ServerSetup {
+    try JSONDecoder().decode(ServerSetup.self, from: Data(text.utf8))
+  }
+
+  static func waitForEndOfInput() async {
     await withCheckedContinuation { ended in
       let code = SystemThread.launch(named: "input") {
         var byte: UInt8 = 0
@@ -98,6 +107,5 @@ package enum ServeChild {
       }
       if code != 0 { ended.resume() }
     }
-    await server.stop()
   }
 }

@@ -8,4 +8,10 @@
  */
 char *_Nullable const *_Nonnull opp_arguments(void);
 
+/*
+ * The commit that the command was built of, as the scripts tell it by OPPORTUNE_COMMIT (Package.swift); ""
+ * where it was built without them.
+ */
+const char *_Nonnull opp_build_commit(void);
+
 #endif

@@ -1,0 +1,112 @@
+import Glibc
+import OpportuneBase
+import ToolSupport
+
+/// What `opportune bench host` is to measure.
+package struct HostBenchOptions: Sendable {
+  package enum Figure: String, Sendable, CaseIterable { case front, switches, idle }
+
+  let figures: [Figure]
+  let loads: [HostLoad]
+  let contenders: [HostContender]
+  /// Of each window of the front figure.
+  let seconds: Double
+  let repeats: Int
+  /// Requests a second.
+  let rate: Int
+  let apps: Int
+  let folder: String
+
+  /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
+  package init(
+    figures: [String] = [], loads: [String] = [], contenders: [String] = [], seconds: Double = 10,
+    repeats: Int = 3, rate: Int = 2000, apps: Int = 200, folder: String = "/var/tmp"
+  ) throws(BenchError) {
+    self.figures = try BenchError.figures(figures)
+    self.loads = try Self.chosen(loads, "--load")
+    self.contenders = try Self.chosen(contenders, "--contender")
+    guard (0.5...600).contains(seconds) else {
+      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.5 to 600")
+    }
+    self.seconds = seconds
+    self.repeats = try Self.checked(repeats, "--repeats", 1...100)
+    self.rate = try Self.checked(rate, "--rate", 100...20_000)
+    self.apps = try Self.checked(apps, "--apps", 1...2000)
+    self.folder = folder
+  }
+
+  private static func chosen<Value: RawRepresentable<String> & CaseIterable & Equatable>(
+    _ names: [String], _ option: String
+  ) throws(BenchError) -> [Value] {
+    var chosen: [Value] = []
+    for name in names {
+      guard let value = Value(rawValue: name) else {
+        throw .invalid(option, name, expected: Value.allCases.map(\.rawValue).joined(separator: ", "))
+      }
+      if !chosen.contains(value) { chosen.append(value) }
+    }
+    return chosen.isEmpty ? Array(Value.allCases) : chosen
+  }
+
+  private static func checked(
+    _ value: Int, _ option: String, _ range: ClosedRange<Int>
+  ) throws(BenchError) -> Int {
+    guard range.contains(value) else {
+      throw .invalid(
+        option, "\(value)", expected: "a whole number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return value
+  }
+}
+
+/// Real programs as apps of `opportune host`, beside the same programs without it.
+package struct HostBench: Sendable {
+  let options: HostBenchOptions
+  let isInterrupted: @Sendable () -> Bool
+  let progress: @Sendable (String) -> Void
+
+  package init(
+    options: HostBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
+    progress: @escaping @Sendable (String) -> Void
+  ) {
+    self.options = options
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  /// Figures whose programs are not there are left out, and named in the report.
+  package func run() throws -> HostBenchReport {
+    var report = HostBenchReport(machine: .current())
+    let folder = try ScratchFolder(in: options.folder)
+    for figure in options.figures where !isInterrupted() {
+      let missing = programs(of: figure).filter { !Self.isInPath($0) }
+      guard missing.isEmpty else {
+        report.skipped.append(
+          "\(figure.rawValue): not in PATH: \(missing.joined(separator: ", ")); "
+            + "scripts/prepare redis-server stress-ng gcc installs them")
+        continue
+      }
+      switch figure {
+      case .front: report.front = try measureFront(folder.path, &report.skipped)
+      case .switches: report.results += try measureSwitches(folder.path)
+      case .idle: report.results += try measureIdle(folder.path)
+      }
+    }
+    for line in report.skipped { progress("skipped: \(line)") }
+    report.wasInterrupted = isInterrupted()
+    return report
+  }
+
+  private func programs(of figure: HostBenchOptions.Figure) -> [String] {
+    switch figure {
+    case .front: ["redis-server"] + (options.loads.map(\.program) as [String])
+    case .switches: ["redis-server"]
+    case .idle: ["sleep"]
+    }
+  }
+
+  static func isInPath(_ program: String) -> Bool {
+    let folders = getenv("PATH").map { String(cString: $0) } ?? "/usr/local/bin:/usr/bin:/bin"
+    return folders.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
+  }
+}

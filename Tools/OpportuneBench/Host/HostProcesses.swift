@@ -1,0 +1,114 @@
+import Glibc
+import OpportuneBase
+import OpportuneHost
+import ToolSupport
+
+/// A program that the bench has started, in a session of its own; it ends with all that it has started.
+final class HostedProgram {
+  let process: pid_t
+  private var hasEnded = false
+
+  init(_ words: [String], output: String = "/dev/null") throws(SystemFailure) {
+    process = try ChildProcess.start(words, ownSession: true) {
+      $0.write(to: output, O_WRONLY | O_CREAT | O_TRUNC, errors: true)
+    }
+  }
+
+  deinit { end() }
+
+  /// Asks it to end, and kills its session after that.
+  ///
+  /// - Parameter seconds: so long it may take.
+  func end(_ signal: Int32 = SIGKILL, within seconds: Double = 5) {
+    guard !hasEnded else { return }
+    hasEnded = true
+    kill(process, signal)
+    let deadline = SystemClock.now() + Nanoseconds(seconds * 1e9)
+    while signal != SIGKILL, SystemClock.now() < deadline {
+      if waitpid(process, nil, WNOHANG) == process {
+        kill(-process, SIGKILL)
+        return
+      }
+      SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+    }
+    kill(-process, SIGKILL)
+    ChildProcess.wait(for: process)
+  }
+}
+
+/// `opportune host` of this very program, on a socket of its own.
+final class HostDaemon {
+  static let program = "/proc/\(getpid())/exe"
+  let socket: String
+  private let running: HostedProgram
+
+  init(in folder: String) throws {
+    socket = folder + "/host.sock"
+    running = try HostedProgram([Self.program, "host", "--socket", socket], output: folder + "/host.log")
+    let deadline = SystemClock.now() + 10_000_000_000
+    while (try? HostRequest(.apps).send(to: socket)) == nil {
+      guard SystemClock.now() < deadline else {
+        let said = TextFile.read(folder + "/host.log") ?? ""
+        throw BenchError(.unavailable, "no host came up: \(said)")
+      }
+      SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+    }
+  }
+
+  var process: pid_t { running.process }
+
+  /// What stands before a program's words, so that it is an app.
+  func runs(_ name: String, inFront: Bool) -> [String] {
+    [Self.program, "run", "--socket", socket, "--name", name] + (inFront ? ["--foreground"] : []) + ["--"]
+  }
+
+  @discardableResult
+  func ask(_ action: HostRequest.Action, _ name: String? = nil) throws -> HostAnswer {
+    try HostRequest(action, name: name).send(to: socket)
+  }
+
+  /// Waits until the host has an app of that name.
+  func waitForApp(_ name: String) throws {
+    let deadline = SystemClock.now() + 10_000_000_000
+    while try ask(.apps).apps?.contains(where: { $0.id == name }) != true {
+      guard SystemClock.now() < deadline else { throw BenchError(.unavailable, "'\(name)' became no app") }
+      SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+    }
+  }
+
+  func stop() { running.end(SIGTERM) }
+}
+
+/// A control group with the CPU controller in which what is in it weighs next to nothing: what people use
+/// without a host.
+final class WeightGroup {
+  private let folder: String
+
+  init() throws(BenchError) {
+    let one = "/sys/fs/cgroup/cpu"
+    let two = "/sys/fs/cgroup"
+    let isOne = access("\(one)/cpu.shares", F_OK) == 0
+    folder = "\(isOne ? one : two)/opportune-bench-\(getpid())"
+    guard mkdir(folder, 0o755) == 0 || errno == EEXIST else {
+      throw .unavailable("no group with the CPU controller was made at '\(folder)': \(errorText(errno))")
+    }
+    let (file, least) = isOne ? ("cpu.shares", "2") : ("cpu.weight", "1")
+    guard TextFile.write(least, to: "\(folder)/\(file)") else {
+      let reason = errorText(errno)
+      rmdir(folder)
+      throw .unavailable("'\(folder)/\(file)' does not take \(least): \(reason)")
+    }
+  }
+
+  deinit {
+    // Who has ended may still be on the way out.
+    for _ in 0..<200 where rmdir(folder) != 0 { usleep(5000) }
+  }
+
+  /// What stands before a program's words, so that it starts in the group.
+  var prefix: [String] { ["sh", "-c", "echo $$ > '\(folder)/cgroup.procs' && exec \"$@\"", "sh"] }
+}
+
+extension BenchError {
+  fileprivate static func unavailable(_ why: String) -> BenchError { BenchError(.unavailable, why) }
+}

@@ -1,0 +1,58 @@
+import Glibc
+import OpportuneBase
+
+extension HostBench {
+  /// Keys of each of the two programs that are switched between: 256 MB.
+  private static let keysOfSwitched = 262_144
+  private static let switches = 50
+
+  /// From the command that brings a program of 256 MB to the front until its first answer.
+  func measureSwitches(_ folder: String) throws -> [HostBenchReport.Result] {
+    let scratch = folder + "/switches"
+    guard mkdir(scratch, 0o755) == 0 else { throw BenchError.failed("'\(scratch)' was not made") }
+    defer { Self.empty(scratch) }
+    progress("switches: starting two programs of 256 MB")
+    let daemon = try HostDaemon(in: scratch)
+    defer { daemon.stop() }
+    let names = ["one", "two"]
+    var servers: [RedisServer] = []
+    defer { for server in servers { server.stop() } }
+    for name in names {
+      servers.append(
+        try RedisServer(
+          daemon.runs(name, inFront: true), in: scratch, named: name, keys: Self.keysOfSwitched))
+    }
+    var results: [HostBenchReport.Result] = []
+    for isSuspended in [true, false] where !isInterrupted() {
+      progress("switches: \(isSuspended ? "suspended" : "in background")")
+      var returned: [Double] = []
+      var answered: [Double] = []
+      for number in 0..<Self.switches where !isInterrupted() {
+        let index = number % 2
+        if isSuspended { try daemon.ask(.suspend, names[index]) }
+        let begin = SystemClock.now()
+        try daemon.ask(.front, names[index])
+        returned.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
+        guard try RedisConnection(servers[index].socket).ask("GET key:\(number)") != nil else {
+          throw BenchError(.workLost, "a program that came to the front does not answer")
+        }
+        answered.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
+      }
+      let mode = isSuspended ? "suspended" : "in background"
+      results.append(.init("switches", "\(mode): in front", "us", returned))
+      results.append(.init("switches", "\(mode): first answer", "us", answered))
+    }
+    progress("switches: started anew")
+    try servers[0].save()
+    var anew: [Double] = []
+    for _ in 0..<min(5, options.repeats) where !isInterrupted() {
+      servers.removeFirst().stop()
+      let begin = SystemClock.now()
+      servers.insert(
+        try RedisServer(in: scratch, named: names[0], keys: Self.keysOfSwitched, restores: true), at: 0)
+      anew.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
+    }
+    results.append(.init("switches", "started anew, data from a file: first answer", "us", anew))
+    return results.filter { $0.samples > 0 }
+  }
+}
