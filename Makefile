@@ -3,7 +3,7 @@
 
 ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help bench test bench-micro format lint sanitize docs requirements clean
+.PHONY: help bench test bench-micro format lint sanitize docs requirements clibrary install uninstall clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,5 +33,14 @@ docs: ## Build the documentation into docs/.docc-build.
 requirements: ## Write docs/requirements.md anew from the ids that tests name.
 	@scripts/requirements $(ARGS)
 
+clibrary: ## Build the C core as a library of its own, libopportune-core, which needs no Swift.
+	@$(MAKE) -s -C CSupport/OpportuneCore
+
+install: ## Install that library below PREFIX (/usr/local), into DESTDIR if that is set.
+	@$(MAKE) -s -C CSupport/OpportuneCore install
+
+uninstall: ## Remove what `make install` has installed there.
+	@$(MAKE) -s -C CSupport/OpportuneCore uninstall
+
 clean: ## Remove everything that was built.
-	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build docs/.docc-build
+	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build docs/examples/rust/target docs/.docc-build

@@ -14,6 +14,7 @@
  *   thread_local.c    pthread_once; a pthread key whose destructor runs at thread exit
  *   watch.c           a timerfd on CLOCK_REALTIME; poll(2)
  *   meter.c           a thread's CPU-time clock
+ *   realtime_kit.c    a Unix socket, and poll(2)
  *
  * There are no stand-alone fences: ThreadSanitizer cannot follow them. Each access names its memory order. A
  * comment at each order stronger than relaxed names the access it pairs with. A tag in brackets, such as

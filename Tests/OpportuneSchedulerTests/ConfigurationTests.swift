@@ -14,6 +14,7 @@ import Testing
     #expect(configuration.quantum.recovery == .full)
     #expect(configuration.quantum.blockingGap == .milliseconds(1))
     #expect(configuration.quantum.offCPUShare == 0.05)
+    #expect(configuration.foregroundClass == .normal)
     #expect(configuration.backgroundClass == .idle)
     #expect(configuration.overlapClass == .nice19)
     #expect(configuration.workers == .automatic)
@@ -43,6 +44,15 @@ import Testing
     Case(code: .offCPUShare, value: "0.009") { $0.quantum.offCPUShare = 0.009 },
     Case(code: .offCPUShare, value: "0.13") { $0.quantum.offCPUShare = 0.13 },
     Case(code: .offCPUShare, value: "nan") { $0.quantum.offCPUShare = .nan },
+    Case(code: .realTimeQuantum, value: "9.9e-05") {
+      $0.foregroundClass = .realTime(quantum: .microseconds(99))
+    },
+    Case(code: .realTimeQuantum, value: "0.0101") {
+      $0.foregroundClass = .realTime(quantum: .microseconds(10_100))
+    },
+    Case(code: .realTimeShare, value: "0.04") { $0.foregroundClass = .realTime(share: 0.04) },
+    Case(code: .realTimeShare, value: "0.91") { $0.foregroundClass = .realTime(share: 0.91) },
+    Case(code: .realTimeShare, value: "nan") { $0.foregroundClass = .realTime(share: .nan) },
     Case(code: .workers, value: "0") { $0.workers = .fixed(0) },
     Case(code: .workers, value: "257") { $0.workers = .fixed(257) },
     Case(code: .pools, value: "[]") { $0.pools = [] },

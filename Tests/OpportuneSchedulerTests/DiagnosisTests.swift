@@ -165,6 +165,29 @@ extension Diagnosis {
       try privileged.status("Raising") == .ok && privileged.finding("Demotion").found.contains("nice 10"))
   }
 
+  @Test func aRealTimeForegroundIsSaidToBePossibleOrNot() throws {
+    #expect(try Diagnosis(fine).status("Real-time foreground") == .ok)
+    // Three priorities: workers, servers, the monitor.
+    let low = changed(unprivileged) {
+      $0.privileges.canUseRR = true
+      ($0.realTimePriorityMax, $0.realTimeLimit) = (2, 2)
+    }
+    #expect(try low.status("Real-time foreground") == .missing)
+    let enough = changed(unprivileged) {
+      $0.privileges.canUseRR = true
+      ($0.realTimePriorityMax, $0.realTimeLimit) = (3, 3)
+    }
+    #expect(try enough.status("Real-time foreground") == .ok)
+    let kit = changed(unprivileged) { $0.realtimeKit = RealtimeKit.Answer(isGranted: true, reason: "") }
+    #expect(try kit.status("Real-time foreground") == .degraded)
+    let none = changed(unprivileged) {
+      $0.realtimeKit = RealtimeKit.Answer(isGranted: false, reason: "there is no system bus of D-Bus")
+    }
+    let finding = try none.finding("Real-time foreground")
+    #expect(finding.status == .missing && finding.found.contains("no system bus"))
+    #expect(finding.remedy?.contains("rtkit") == true)
+  }
+
   @Test func realTimeFollowsWhatIsAllowed() throws {
     // By limits: SCHED_RR up to 10.
     let limited = changed(unprivileged) {

@@ -311,7 +311,7 @@ OPP_MUST_USE opp_handed opp_worker_uncount(opp_worker *_Nonnull worker);
 /* --- Alarms --------------------------------------------------------------------------------- */
 
 /* One-shot timers and a notifier, for one thread that waits and any that arm. */
-#define OPP_ALARMS 4
+#define OPP_ALARMS 5
 #define OPP_NOTIFIER OPP_ALARMS /* its bit in what opp_alarms_wait() returns */
 
 opp_alarms *_Nullable opp_alarms_create(void);

@@ -3,9 +3,11 @@
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
 #include "opp_base.h"
+#include "opp_cpu_use.h"
 #include "opp_inbox.h"
 #include "opp_pool.h"
 #include "opp_purge.h"
+#include "opp_realtime_kit.h"
 #include "opp_ring.h"
 #include "opp_runq.h"
 #include "opp_stats.h"

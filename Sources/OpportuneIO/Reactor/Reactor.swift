@@ -45,6 +45,8 @@ final class Reactor: @unchecked Sendable {
   private let sockets: SocketModerator
   private let replies: Replies
   private let statistics = ReactorStatistics()
+  /// The thread's place in a scheduler's real-time foreground: of the first that has one.
+  private var server: ForegroundServer?
   /// Functions to call at the end. nil: the shutdown has returned, though an open may still keep the thread.
   private var whenEnded: [() -> Void]? = []
 
@@ -159,6 +161,7 @@ final class Reactor: @unchecked Sendable {
       reactor.logger.error(
         "the broker cannot start", metadata: ["reason": "\(errorText(-error))"])
     }
+    reactor.server?.leave()
     reactor.mailbox.close()
     reactor.tellOfEnd()
   }
@@ -175,6 +178,7 @@ final class Reactor: @unchecked Sendable {
         replies.send()
         if path.isEnding, opens.lost > 0, submissions.outstanding == opens.lost { tellOfEnd() }
         let count = submissions.wait(completions, until: wakeTime())
+        server?.woke()
         clock.advance()
         if count < 0 {
           // Logged once for each error, however often the wait is repeated.
@@ -237,6 +241,10 @@ final class Reactor: @unchecked Sendable {
   func add(_ app: AppEntry) {
     apps.add(app)
     queues.add(app)
+    if server?.isOver ?? true, let next = app.source.app?.serveForeground() {
+      server?.leave()
+      server = next
+    }
     if path.isEnding { termination.terminate(app) {} }
   }
 

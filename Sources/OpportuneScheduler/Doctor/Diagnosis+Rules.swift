@@ -226,7 +226,7 @@ private struct PoolRules {
   let facts: SystemFacts
   let configuration: SchedulerConfiguration
 
-  var findings: [Finding] { [foreground, background, realTime, demotion, raising] }
+  var findings: [Finding] { [foreground, realTimeForeground, background, realTime, demotion, raising] }
 
   private func priority(_ pool: WorkerPool, _ level: Level, depth: Int = 0) -> KernelPriority {
     KernelPriority(
@@ -245,6 +245,33 @@ private struct PoolRules {
       cost:
         "The program was started at nice \(chosen.nice), and is not raised: what runs at nice 0 gets more CPU.",
       remedy: "Start it without nice.")
+  }
+
+  /// The class that a program may choose for its foreground.
+  private var realTimeForeground: Finding {
+    let isAsked = configuration.foregroundClass != .normal
+    let ifAsked = isAsked ? "" : "; only in programs that ask for this class"
+    let needed = KernelPriority.monitor(
+      configuration.pools, KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true),
+      aboveForeground: true
+    ).realTimePriority
+    if facts.privileges.canUseRR, facts.realTimePriorityMax >= needed, facts.realTimeRuntime != 0 {
+      return Finding(.pools, "Real-time foreground", .ok, found: "SCHED_RR, within its bounds\(ifAsked)")
+    }
+    let remedy = "Raise the limit of real-time priorities to \(needed) or more (RLIMIT_RTPRIO)"
+    guard let kit = facts.realtimeKit, kit.isGranted, facts.realTimeRuntime != 0 else {
+      let why = facts.realtimeKit.map { ", and \($0.reason)" } ?? ""
+      return Finding(
+        .pools, "Real-time foreground", .missing,
+        found: "SCHED_RR up to \(facts.realTimePriorityMax) of \(needed)\(why)\(ifAsked)",
+        cost: "A program that asks for the class has the ordinary one, and waits for other threads' slices.",
+        remedy: "\(remedy), or install RealtimeKit (Debian's rtkit).")
+    }
+    return Finding(
+      .pools, "Real-time foreground", .degraded,
+      found: "by leave of RealtimeKit, for the I/O broker's thread alone\(ifAsked)",
+      cost: "Foreground jobs have the ordinary class; RLIMIT_RTTIME is lowered to 200 ms.",
+      remedy: "\(remedy).")
   }
 
   private var background: Finding {

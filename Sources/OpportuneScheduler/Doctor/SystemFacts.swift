@@ -45,6 +45,8 @@ struct SystemFacts: Sendable, Equatable {
   var realTimePeriod = 1_000_000
   /// The highest permitted `SCHED_RR` priority.
   var realTimePriorityMax = 0
+  /// RealtimeKit's answer, where `SCHED_RR` is refused; nil where it was not asked.
+  var realtimeKit: RealtimeKit.Answer?
   var privileges = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
   var defaultSlice: UInt64 = 0
   var hasSchedstat = true
@@ -141,6 +143,7 @@ extension SystemFacts {
       ?? realTimePeriod
     realTimePriorityMax = Int(probe.rr_priority_max)
     privileges = KernelPrivileges(probe)
+    if !privileges.canUseRR { realtimeKit = RealtimeKit.look() }
     defaultSlice = probe.default_slice_ns
     hasSchedstat = probe.has_schedstat != 0
     canSeeLocks = probe.can_see_locks != 0

@@ -24,6 +24,11 @@ final class Monitor: @unchecked Sendable {
     case awaited(AppRecord, by: UInt64)
     /// The app's target was set or removed.
     case targeted(AppRecord)
+    /// A thread serves the foreground; or does so no more.
+    case serves(ForegroundServer)
+    case servesNoMore(ForegroundServer)
+    /// RealtimeKit has answered for that thread, or for the monitor's own.
+    case granted(ForegroundServer?, RealtimeKit.Answer)
     case timer(SleepTimer)
     /// The sleep was cancelled: remove its timer from the heap.
     case cancelled(SleepTimer)
@@ -40,6 +45,7 @@ final class Monitor: @unchecked Sendable {
     var share = SchedulerStatistics.BackgroundShare()
     /// When the timers' alarm goes off; `.max` is never. For tests.
     var alarm = UInt64.max
+    var realTime: RealTimeForegroundStatistics.Access?
   }
 
   private final class Envelope {
@@ -47,10 +53,10 @@ final class Monitor: @unchecked Sendable {
     init(_ message: Message) { self.message = message }
   }
 
-  private enum Alarm: UInt32 { case tick, watch, timers, locks }
+  enum Alarm: UInt32 { case tick, watch, timers, locks, realTime }
 
   // The C objects are thread-safe; all other state belongs to the monitor's thread.
-  private let alarms: OpaquePointer
+  let alarms: OpaquePointer
   private let inbox: OpaquePointer
   private let nextFire = Atomic<UInt64>(.max)
   private let cancellations = Atomic<UInt64>(0)
@@ -82,6 +88,11 @@ final class Monitor: @unchecked Sendable {
   var locks = Locks()
   let lockCounts = LockCounts()
   var targets = Targets()
+  var realTimeClass: ClassState?
+  /// The quantum of the real-time foreground. Set before the first thread starts.
+  var classQuantum: UInt64 = 1_000_000
+  /// When RealtimeKit was last asked for a server.
+  var kitAskedAt: UInt64 = 0
   /// Jobs of the foreground have waited for locks of others lately: looks at it come at short intervals.
   let isWary = Atomic<Bool>(false)
   /// Set when the workers are started: the monitor's thread may begin.
@@ -225,12 +236,15 @@ final class Monitor: @unchecked Sendable {
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
     KernelPriority.monitor(engine.configuration.pools, engine.privileges).applyToNewThread()
+    beginClass(engine)
     ring()
     while true {
       rung |= opp_alarms_wait(alarms)
       defer { rung = 0 }
       if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
       fetch(engine)
+      // First: no other look must delay this one.
+      if rung & (1 << Alarm.realTime.rawValue) != 0 { lookAtClass(engine) }
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
@@ -248,6 +262,7 @@ final class Monitor: @unchecked Sendable {
     for timer in timers.popDue(now: .max) { timer.end() }
     for waiter in quietWaiters { waiter.wait.end() }
     quietWaiters = []
+    endClass(engine)
     self.engine = nil
     // From here on `apps` does not change. relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
@@ -262,7 +277,8 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added, .targeted:
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added,
+      .targeted, .serves, .servesNoMore, .granted:
       break
     }
   }
@@ -294,6 +310,7 @@ final class Monitor: @unchecked Sendable {
       seen[ObjectIdentifier(worker)] = nil
       lookedAt[ObjectIdentifier(worker)] = nil
       locks.lastRan[ObjectIdentifier(worker)] = nil
+      realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
       live -= 1
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
@@ -324,6 +341,12 @@ final class Monitor: @unchecked Sendable {
       apps.append(app)
     case .targeted(let app):
       addTarget(of: app, engine)
+    case .serves(let server):
+      add(server, engine)
+    case .servesNoMore(let server):
+      remove(server)
+    case .granted(let server, let answer):
+      granted(server, answer, engine)
     case .snapshot(_, let continuation):
       continuation.resume(returning: snapshot(of: engine))
     case .cpuTime(let app, let continuation):
@@ -345,7 +368,9 @@ final class Monitor: @unchecked Sendable {
     // Read here, not by who asks: the number of workers and its reason are of one moment.
     var share = targets.share
     share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
-    return Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt)
+    return Snapshot(
+      apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt,
+      realTime: realTimeClass?.access)
   }
 
   /// CPU time, in nanoseconds, of the app's slices that run now.
@@ -406,7 +431,9 @@ final class Monitor: @unchecked Sendable {
     let expired = opp_now_ns() >= shutdown.deadline
     if !engine.isClosed {
       guard expired || isIdle(engine) else { return false }
-      // Cancellation runs the program's closures, which must not run at the monitor's kernel priority.
+      // Cancellation runs the program's closures, which must not run at the monitor's kernel priority. Nobody
+      // may be above it then.
+      giveUpClass(engine)
       _ = engine.priority(of: .foreground).apply(to: 0)
       engine.close()
     }

@@ -41,6 +41,10 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// The kernel class of the background pool; `SCHED_IDLE` by default. (R-CPU-01)
   public var backgroundClass = BackgroundClass.idle
 
+  /// The kernel class of fresh foreground work; `SCHED_OTHER` by default. A real-time class, bounded by a
+  /// quantum and a share, is a choice. (R-CPU-01)
+  public var foregroundClass = ForegroundClass.normal
+
   /// The kernel class of foreground work that was demoted into the overlap; nice 19 by default, which leaves
   /// a background thread one sixth of a CPU that both use. (R-CPU-05)
   public var overlapClass = OverlapClass.nice19
@@ -93,6 +97,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   ///   its description names the value and what was expected.
   public func validate() throws(ConfigurationError) {
     try quantum.validate()
+    try foregroundClass.validate()
     if case .fixed(let count) = workers { try requireInRange(count, Self.workersRange, .workers) }
     guard pools.isSuperset(of: [.foreground, .background]) else {
       let named = pools.sorted { $0.rawValue < $1.rawValue }.map { "\($0)" }.joined(separator: ", ")

@@ -8,6 +8,7 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     private enum Setting: String {
       case bands, overlap, quantum, step, blockingGap, offCPUShare, workers, pools
       case demotedLimitPerCore, spareDelay, timerTolerance, maximumApps, name, targetP99
+      case realTimeQuantum, realTimeShare
     }
 
     private let setting: Setting
@@ -41,6 +42,10 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     public static let name = Code(.name)
     /// ``AppTarget/p99``.
     public static let targetP99 = Code(.targetP99)
+    /// The quantum of ``ForegroundClass/realTime(quantum:share:)``.
+    public static let realTimeQuantum = Code(.realTimeQuantum)
+    /// The share of ``ForegroundClass/realTime(quantum:share:)``.
+    public static let realTimeShare = Code(.realTimeShare)
 
     /// The setting's name in the source.
     public var description: String { setting.rawValue }

@@ -32,6 +32,8 @@ final class Engine: @unchecked Sendable {
   let nowhere: OpaquePointer
   let fallbackExecutor: UnownedTaskExecutor
   let monitor: Monitor
+  /// nil where the foreground's class is the normal one.
+  let realTime: RealTimeForeground?
 
   private let poolOfLevel: [PoolState?]
   private let poolPriority: [KernelPriority]
@@ -75,6 +77,8 @@ final class Engine: @unchecked Sendable {
     let bands = configuration.bands
     accounts = try DemotionAccounts(configuration)
     monitor = try Monitor()
+    realTime = RealTimeForeground(configuration.foregroundClass)
+    if let realTime { monitor.classQuantum = realTime.policy.quantum }
     var pools: [PoolState] = []
     for pool in configuration.pools.sorted(by: { $0.rawValue > $1.rawValue }) {
       pools.append(try PoolState(pool: pool, width: width, configuration: configuration))
@@ -291,7 +295,8 @@ final class Engine: @unchecked Sendable {
       }
     return KernelPriority(
       worker: pool, level: level, depth: 0, bands: bands, backgroundClass: configuration.backgroundClass,
-      overlapClass: configuration.overlapClass, privileges: privileges)
+      overlapClass: configuration.overlapClass, privileges: privileges
+    ).above(configuration.foregroundClass)
   }
 
   /// The kernel priority of a worker of `pool` that runs fresh work or is parked.
@@ -301,7 +306,16 @@ final class Engine: @unchecked Sendable {
     KernelPriority(
       worker: pool, level: level, depth: depth, bands: configuration.bands,
       backgroundClass: configuration.backgroundClass, overlapClass: configuration.overlapClass,
-      privileges: privileges)
+      privileges: privileges
+    ).above(configuration.foregroundClass)
+  }
+}
+
+extension KernelPriority {
+  /// A worker's, in a scheduler with that class of its foreground. The class itself is entered by fresh
+  /// foreground jobs alone, and is none of the priorities that the engine gives.
+  fileprivate func above(_ foreground: ForegroundClass) -> KernelPriority {
+    foreground == .normal ? self : aboveRealTimeForeground
   }
 }
 

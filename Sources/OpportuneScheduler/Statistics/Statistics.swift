@@ -178,6 +178,9 @@ public struct SchedulerStatistics: Sendable {
   /// What apps' targets leave the background, and why.
   public let backgroundShare: BackgroundShare
 
+  /// The real-time foreground; nil where ``SchedulerConfiguration/foregroundClass`` is the normal class.
+  public let realTimeForeground: RealTimeForegroundStatistics?
+
   /// Sleeps on apps' clocks that have not ended.
   public let timers: Int
 
@@ -192,6 +195,11 @@ public struct SchedulerStatistics: Sendable {
         replaced: $0.replaced.load(ordering: .relaxed))
     }
     backgroundShare = known.share
+    realTimeForeground = engine.realTime.map { realTime in
+      RealTimeForegroundStatistics(
+        access: known.realTime ?? .refused, jobsLeft: realTime.left.load(ordering: .relaxed),
+        exhausted: realTime.exhausted.load(ordering: .relaxed))
+    }
     escapes = engine.escapeCount
     accountsForgotten = engine.accounts.evictions
     queueMemory = opp_core_memory(engine.core)

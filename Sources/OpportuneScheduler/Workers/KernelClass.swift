@@ -68,7 +68,7 @@ package struct KernelPriority: Sendable, Hashable {
   /// The slice in nanoseconds, 100,000 to 100,000,000, or 0 for the kernel's default. Normal class only.
   package let sliceNanoseconds: UInt64
 
-  /// 1 (lowest) to 65 in the round-robin class, else 0.
+  /// 1 (lowest) to 67 in the round-robin class, else 0.
   package let realTimePriority: Int
 
   /// The worker cannot return from this priority to its pool's own. So it must end after its current job, and
@@ -145,12 +145,31 @@ package struct KernelPriority: Sendable, Hashable {
     }
   }
 
-  /// The priority of the monitor's thread: above the real-time pool's workers. Otherwise those would preempt
-  /// it, and it could end their slices only after they have yielded the CPU. Without a real-time pool, or
-  /// without the privilege, it is that of a foreground worker.
-  static func monitor(_ pools: Set<WorkerPool>, _ privileges: KernelPrivileges) -> KernelPriority {
-    pools.contains(.realTime) && privileges.canUseRR
-      ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
+  /// The priority of the monitor's thread: above the real-time workers. Otherwise those would preempt it, and
+  /// it could end their slices only after they have yielded the CPU. Without a real-time pool or foreground,
+  /// or without the privilege, it is that of a foreground worker.
+  ///
+  /// - Parameter aboveForeground: the foreground has a real-time class. Without a real-time pool the monitor
+  ///   then stands just above it, since a limit of real-time priorities may be low.
+  static func monitor(
+    _ pools: Set<WorkerPool>, _ privileges: KernelPrivileges, aboveForeground: Bool = false
+  ) -> KernelPriority {
+    let steps = aboveForeground ? RealTimeForeground.steps : 0
+    guard privileges.canUseRR, aboveForeground || pools.contains(.realTime) else {
+      return .foreground(depth: 0, privileges)
+    }
+    return KernelPriority(.roundRobin, realTime: (pools.contains(.realTime) ? Level.count : 0) + 1 + steps)
+  }
+
+  /// Of the real-time foreground; `priority` is 1 to 99.
+  static func realTimeForeground(_ priority: Int) -> KernelPriority {
+    KernelPriority(.roundRobin, realTime: priority)
+  }
+
+  /// Raised above the real-time foreground, if it is in the round-robin class.
+  var aboveRealTimeForeground: KernelPriority {
+    policy == .roundRobin
+      ? KernelPriority(.roundRobin, realTime: realTimePriority + RealTimeForeground.steps) : self
   }
 
   private static func background(

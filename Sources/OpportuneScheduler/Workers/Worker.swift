@@ -30,6 +30,11 @@ final class Worker: @unchecked Sendable {
   /// `own`: the pool's kernel priority. `isLowered`: whether the thread has another one now.
   private let own: KernelPriority
   private var isLowered = false
+  /// The real-time foreground, where this worker may enter it; and whether its running job began there.
+  private let realTime: RealTimeForeground?
+  private var isInClass = false
+  /// CPU time in that class since the last sleep.
+  private var unslept: UInt64 = 0
   /// The depth at which the running job began.
   private var depthAtBegin = 0
   /// When the last job ended, if the next is taken right after it; saves a clock reading.
@@ -49,6 +54,7 @@ final class Worker: @unchecked Sendable {
     self.slot = slot
     raw = opp_pool_worker(pool.raw, slot)
     own = engine.priority(of: pool.pool)
+    realTime = pool.pool == .foreground ? engine.realTime : nil
     applied = own
   }
 
@@ -169,6 +175,7 @@ final class Worker: @unchecked Sendable {
       usage.anchor(report.meter)
       parked = opp_worker_end_park(raw)
       usage.slept()
+      unslept = 0
     }
     switch parked {
     case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS: return true
@@ -259,13 +266,16 @@ final class Worker: @unchecked Sendable {
       startDemoted(level: taken.level, depth: depth)
     } else if depth > 0, band != .background {
       apply(level: taken.level, depth: depth)
+    } else if let realTime {
+      enter(realTime, band, account)
     } else if isLowered {
       _ = restore()
     }
     report.begin(
       identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
-      start: start, usage: usage)
+      isRealTime: isInClass, start: start, usage: usage)
     engine.monitor.armTick()
+    if isInClass { engine.monitor.armClass() }
     if pool.pool != .background { engine.monitor.armLocksIfWary() }
   }
 
@@ -281,10 +291,31 @@ final class Worker: @unchecked Sendable {
       // relaxed: set by this thread only; the monitor resets it only while it sees this job run.
       trial.store(true, ordering: .relaxed)
       opp_pool_watch(pool.raw)
-      if isLowered { _ = restore() }
+      _ = restore()
       return
     }
     apply(level: level, depth: depth)
+  }
+
+  /// Enters the real-time foreground for a fresh job, or leaves it. From job to job neither is usual, so
+  /// neither costs a system call.
+  private func enter(_ realTime: RealTimeForeground, _ band: Band, _ account: UInt64) {
+    // relaxed: the next look sees a job that has begun in spite of it.
+    let mayEnter =
+      band != .background && realTime.isOpen.load(ordering: .relaxed) && unslept < realTime.mostWithoutSleep
+      && (account == 0
+        || realTime.policy.admits(usedBefore: DemotionAccount(bits: account).cpuNanoseconds))
+    let wanted = mayEnter ? RealTimeForeground.priority : own
+    if wanted != applied, wanted.apply(to: 0) { isNow(wanted) }
+    isInClass = applied.policy == .roundRobin
+  }
+
+  /// The job has ended. What the monitor has taken from the class it has counted itself.
+  private func leave(_ realTime: RealTimeForeground, cpu: UInt64) {
+    isInClass = false
+    guard !report.endedOutOfClass else { return }
+    realTime.add(cpu)
+    unslept += cpu
   }
 
   /// Gives the thread the kernel priority of demoted work.
@@ -309,6 +340,7 @@ final class Worker: @unchecked Sendable {
     lastEnd = time
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { isNow(changed) }
+    if isInClass, let realTime { leave(realTime, cpu: cpu) }
     let depth = report.depth  // the monitor does not change it any more
     if isOnTrial { endTrial() }
     batch.ended(cpu: cpu)
@@ -340,12 +372,12 @@ final class Worker: @unchecked Sendable {
 
   private func isNow(_ priority: KernelPriority) {
     applied = priority
-    isLowered = priority != own
+    isLowered = priority != own && (realTime == nil || priority.policy != .roundRobin)
   }
 
   /// Returns to the pool's own priority. Returns false where the kernel refuses.
   private func restore() -> Bool {
-    guard isLowered else { return true }
+    guard applied != own else { return true }
     guard own.apply(to: 0) else { return false }
     isNow(own)
     return true

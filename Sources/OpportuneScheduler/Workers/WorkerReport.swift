@@ -24,6 +24,8 @@ final class WorkerReport: Sendable {
     let base: BasePriority
     let rank: Int
     let depth: Int
+    /// The job began in the real-time foreground.
+    let isRealTime: Bool
     let start: UInt64
     /// CPU time of the thread when it was last measured, before this job.
     let cpuBefore: UInt64
@@ -37,7 +39,7 @@ final class WorkerReport: Sendable {
   private let sequence = Atomic<UInt64>(0)
   private let identity = Atomic<UInt64>(0)
   private let app = Atomic<UInt>(0)
-  private let place = Atomic<UInt64>(0)  // band, rank, depth, base
+  private let place = Atomic<UInt64>(0)  // band, rank, depth, base, real-time
   private let start = Atomic<UInt64>(0)
   private let liveDepth = Atomic<Int>(0)
   private let cpuBefore = Atomic<UInt64>(0)
@@ -45,6 +47,7 @@ final class WorkerReport: Sendable {
   private let switchesBefore = Atomic<Int64>(0)
   private let change = Atomic<Change>(.none)
   private let changedTo = Atomic<UInt64>(0)
+  private let leftClass = Atomic<UInt64>(0)
   private let thread = Atomic<UInt64>(0)
   private let ordinary = Atomic<UInt64>(0)
   private let ordinaryTime = Atomic<UInt64>(0)
@@ -65,8 +68,7 @@ final class WorkerReport: Sendable {
 
   func begin(
     identity: UInt64, app: OpaquePointer, band: Band, base: BasePriority, rank: UInt8, depth: Int,
-    start: UInt64,
-    usage: borrowing SliceUsage
+    isRealTime: Bool, start: UInt64, usage: borrowing SliceUsage
   ) {
     // releasing, each: no field of this job may become visible before the even number that ended the last
     // job. A relaxed store could be reordered before that earlier store on Arm. Pairs with the acquiring
@@ -75,7 +77,8 @@ final class WorkerReport: Sendable {
     self.app.store(UInt(bitPattern: app), ordering: .releasing)
     liveDepth.store(depth, ordering: .releasing)
     place.store(
-      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24,
+      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24
+        | (isRealTime ? 1 << 32 : 0),
       ordering: .releasing)
     self.start.store(start, ordering: .releasing)
     cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
@@ -99,6 +102,13 @@ final class WorkerReport: Sendable {
     change.store(.none, ordering: .relaxed)
     let word = changedTo.exchange(0, ordering: .relaxed)
     return word == 0 ? nil : KernelPriority(word: word)
+  }
+
+  /// Whether the job that has just ended left the real-time foreground before: then the monitor has counted
+  /// its time there. If the two meet it may be counted twice, but not missed.
+  var endedOutOfClass: Bool {
+    // acquiring: pairs with leaveClass(), as the sequence number does.
+    leftClass.load(ordering: .acquiring) == sequence.load(ordering: .relaxed) - 1
   }
 
   /// Counts an ordinary job: one that has kept the run token with which it began, so it was neither a hog nor
@@ -142,7 +152,8 @@ final class WorkerReport: Sendable {
       app: OpaquePointer(bitPattern: app.load(ordering: .acquiring)),
       band: Band(rawValue: UInt8(truncatingIfNeeded: placed)) ?? .background,
       base: BasePriority(index: UInt8(placed >> 24 & 0xFF)),
-      rank: Int(placed >> 8 & 0xFF), depth: Int(placed >> 16 & 0xFF), start: start.load(ordering: .acquiring),
+      rank: Int(placed >> 8 & 0xFF), depth: Int(placed >> 16 & 0xFF), isRealTime: placed >> 32 & 1 == 1,
+      start: start.load(ordering: .acquiring),
       cpuBefore: cpuBefore.load(ordering: .acquiring), waitBefore: waitBefore.load(ordering: .acquiring),
       switchesBefore: switchesBefore.load(ordering: .acquiring))
     return sequence.load(ordering: .relaxed) == first ? reading : nil
@@ -160,6 +171,18 @@ final class WorkerReport: Sendable {
   var changed: KernelPriority? {
     let word = changedTo.load(ordering: .relaxed)
     return word == 0 ? nil : KernelPriority(word: word)
+  }
+
+  func hasLeftClass(during reading: Reading) -> Bool {
+    leftClass.load(ordering: .relaxed) == reading.sequence  // written by the caller, the monitor, only
+  }
+
+  /// Called by the monitor: the job leaves the real-time foreground, and the monitor counts its time there.
+  /// Returns false if the job has ended, whose worker counts it then.
+  func leaveClass(during reading: Reading) -> Bool {
+    guard isStillInside(reading) else { return false }
+    leftClass.store(reading.sequence, ordering: .releasing)  // pairs with endedOutOfClass
+    return true
   }
 
   /// Called by the monitor: what the job submits from now on starts at this depth. If the job has just ended,

@@ -17,13 +17,19 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
   }
 
   private let lack: Lack
+  private let foregroundClass: ForegroundClass
   // Written by start() before any other thread sees the server.
   private var running: Running?
 
-  init(lacks lack: Lack = .nothing) { self.lack = lack }
+  init(lacks lack: Lack = .nothing, foregroundClass: ForegroundClass = .normal) {
+    self.lack = lack
+    self.foregroundClass = foregroundClass
+  }
 
   func start(_ setup: ServerSetup) async throws {
-    let scheduler = try Scheduler()
+    var settings = SchedulerConfiguration()
+    settings.foregroundClass = foregroundClass
+    let scheduler = try Scheduler(configuration: settings)
     let queries = try scheduler.makeApp(named: "queries", band: .foreground)
     let indexing = try scheduler.makeApp(named: "indexing", band: .background)
     var configuration = IOConfiguration()

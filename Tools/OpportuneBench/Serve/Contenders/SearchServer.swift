@@ -52,6 +52,9 @@ package struct ServeContender: Sendable {
       "opportune-no-io-donation",
       "opportune where who is waited for is raised on the CPU, but not its reads"
     ) { OpportuneServer(lacks: .ioDonation) },
+    ServeContender(
+      "opportune-real-time", "opportune with its foreground in a real-time class, within bounds"
+    ) { OpportuneServer(foregroundClass: .realTime()) },
   ]
 
   /// The contenders of `names`; where empty, all that can run.

@@ -1,0 +1,227 @@
+import COpportune
+import Dispatch
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// The real-time foreground on this machine: needs the privilege to enter `SCHED_RR`.
+@Suite(.bounded, .timeLimit(.minutes(3)), .serialized)
+struct RealTimeForegroundTests {
+  private static let mayEnter = KernelPrivileges.probe().canUseRR
+
+  private func scheduler(
+    quantum: Duration = .milliseconds(1), share: Double = 0.7,
+    _ change: (inout SchedulerConfiguration) -> Void = { _ in }
+  ) async throws -> Scheduler {
+    var configuration = SchedulerConfiguration()
+    configuration.foregroundClass = .realTime(quantum: quantum, share: share)
+    configuration.workers = .fixed(1)
+    change(&configuration)
+    let scheduler = try Scheduler(configuration: configuration)
+    // The monitor opens the class once it stands above it, before it answers anything.
+    let access = await scheduler.statistics().realTimeForeground?.access
+    #expect(access == .roundRobin)
+    return scheduler
+  }
+
+  private static var ownClass: Int32 { sched_getscheduler(0) & 7 }
+
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here")) func freshJobsAreInTheClassAndOthersAreNot()
+    async throws
+  {
+    let scheduler = try await scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    #expect(try await app.task { Self.ownClass }.value == SCHED_RR)
+    let behind = try scheduler.makeApp(named: "behind", band: .background)
+    #expect(try await behind.task { Self.ownClass }.value == schedIdle)
+    // A job that has been lowered is in no such class, and neither is what it submits.
+    let deep = try await app.task {
+      spinCPU(milliseconds: 30)
+      return Self.ownClass
+    }.value
+    #expect(deep == 0)
+    #expect(try await app.task { Self.ownClass }.value == SCHED_RR, "the next is fresh again")
+    try app.setBand(.background)
+    #expect(try await app.task { Self.ownClass }.value == schedIdle)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here"))
+  func aJobLeavesAfterItsQuantumAndTheNextEnters() async throws {
+    // Far from the demotion after 10 ms of CPU time, so that a busy machine does not blur them.
+    let scheduler = try await scheduler { $0.quantum.quantum = .milliseconds(500) }
+    let app = try scheduler.makeApp(named: "app")
+    let (first, last, used) = try await app.task {
+      let start = SystemClock.threadCPU()
+      let first = Self.ownClass
+      // Only the monitor takes it out. It must do so although this does not sleep.
+      let hasLeft = spin { Self.ownClass == 0 }
+      return (first, hasLeft, SystemClock.threadCPU() - start)
+    }.value
+    #expect(first == SCHED_RR && last)
+    #expect(used < 100_000_000, "of CPU time, for a quantum of a millisecond: \(used)")
+    #expect(try await app.task { Self.ownClass }.value == SCHED_RR)
+    let statistics = try #require(await scheduler.statistics().realTimeForeground)
+    #expect(statistics.jobsLeft >= 1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here")) func aJobThatIsBlockedLeavesAndLooksEnd()
+    async throws
+  {
+    let scheduler = try await scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let gate = DispatchSemaphore(value: 0)
+    let thread = Record<Int32>()
+    try app.submit {
+      thread.add(opp_thread_id())
+      gate.wait()
+    }
+    let blocked = try #require(await thread.reaching(1).first)
+    #expect(spin { sched_getscheduler(blocked) & 7 == 0 })
+    gate.signal()
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here")) func theClassLeavesAfterItsShare()
+    async throws
+  {
+    // Short jobs without end, each well within its quantum: the share alone stops them.
+    let scheduler = try await scheduler(quantum: .milliseconds(2), share: 0.1) {
+      $0.quantum.quantum = .milliseconds(500)
+    }
+    let app = try scheduler.makeApp(named: "app")
+    let classes = Record<Int32>()
+    var exhausted: UInt64 = 0
+    for _ in 0..<10_000 where exhausted == 0 || !classes.values.contains(0) {
+      for _ in 0..<20 {
+        try app.submit {
+          classes.add(Self.ownClass)
+          spinCPU(microseconds: 500)
+        }
+      }
+      try await app.task {}.value
+      exhausted = await scheduler.statistics().realTimeForeground?.exhausted ?? 0
+    }
+    #expect(exhausted > 0)
+    #expect(classes.values.contains(SCHED_RR) && classes.values.contains(0))
+    // It comes back by itself.
+    var isBack = false
+    for _ in 0..<100_000 where !isBack { isBack = try await app.task { Self.ownClass == SCHED_RR }.value }
+    #expect(isBack)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01, R-CPU-02
+  /// Measured from outside: threads that belong to no scheduler, one for each CPU and kept to it, count while
+  /// a hog for each CPU runs. Every one of them must go on during every hog, which would keep its CPU to
+  /// itself for all of its 50 ms if it stayed in the class.
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here")) func noHogKeepsACPUToItself() async throws {
+    let cpus = Outsider.usableCPUs
+    let scheduler = try await scheduler {
+      $0.quantum.quantum = .milliseconds(500)
+      $0.workers = .fixed(cpus.count)
+    }
+    let app = try scheduler.makeApp(named: "app")
+    let outsiders = cpus.map { Outsider(on: $0) }
+    for outsider in outsiders { #expect(spin { outsider.count > 0 }) }
+    let advances = Record<[UInt64]>()
+    let classes = Record<Int32>()
+    let hogs = 20 * cpus.count
+    for _ in 0..<hogs {
+      try app.submit {
+        classes.add(Self.ownClass)
+        let before = outsiders.map(\.count)
+        spinCPU(milliseconds: 50)
+        advances.add(zip(outsiders, before).map { $0.count - $1 })
+      }
+    }
+    _ = await advances.reaching(hogs)
+    for outsider in outsiders { await outsider.stop() }
+    #expect(classes.values.contains(SCHED_RR), "they did begin in the class")
+    for (number, advance) in advances.values.enumerated() {
+      #expect(!advance.contains(0), "hog \(number): who counts on each CPU had \(advance) turns")
+    }
+    let statistics = try #require(await scheduler.statistics().realTimeForeground)
+    #expect(statistics.jobsLeft > 0)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here"))
+  func aThreadThatServesIsInTheClassUnlessItNeverSleeps() async throws {
+    let scheduler = try await scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let steps = Record<Bool>()
+    await onThread {
+      guard let server = app.serveForeground() else { return }
+      steps.add(spin { Self.ownClass == SCHED_RR })
+      // As if there were always something to do.
+      steps.add(
+        spin {
+          server.woke()
+          return Self.ownClass == 0
+        })
+      // As if something came every two milliseconds.
+      steps.add(
+        spin {
+          usleep(2000)
+          server.woke()
+          return Self.ownClass == SCHED_RR
+        })
+      server.leave()
+      steps.add(Self.ownClass == 0)
+    }
+    #expect(steps.values == [true, true, true, true])
+    try await scheduler.shutdown()
+  }
+
+  @Test func withoutTheSettingThereIsNothingToTell() async throws {
+    let scheduler = try Scheduler()
+    #expect(await scheduler.statistics().realTimeForeground == nil)
+    let app = try scheduler.makeApp(named: "app")
+    #expect(try await app.task { Self.ownClass }.value == 0)
+    #expect(app.serveForeground() == nil)
+    try await scheduler.shutdown()
+  }
+}
+
+/// A plain thread of the program's, kept to one CPU, that counts as fast as it may run there.
+private final class Outsider: Sendable {
+  private let turns = Atomic<UInt64>(0)
+  private let isOver = Flag()
+  private let hasEnded = Flag()
+
+  /// Numbers of the CPUs that the process may use.
+  static var usableCPUs: [Int] {
+    let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
+    let list = status.split(separator: "\n").first { $0.hasPrefix("Cpus_allowed_list:") } ?? ""
+    return list.dropFirst("Cpus_allowed_list:".count).split(separator: ",").flatMap { range in
+      let ends = range.split(separator: "-").compactMap { Int($0.trimmingCharacters(in: .whitespaces)) }
+      return ends.first.map { Array($0...(ends.last ?? $0)) } ?? []
+    }
+  }
+
+  init(on cpu: Int) {
+    let thread = Thread { [self] in
+      for other in Self.usableCPUs where other != cpu { _ = opp_thread_leave_cpu(0, Int32(other)) }
+      while !isOver.isUp { turns.add(1, ordering: .relaxed) }
+      hasEnded.raise()
+    }
+    thread.start()
+  }
+
+  var count: UInt64 { turns.load(ordering: .relaxed) }
+
+  func stop() async {
+    isOver.raise()
+    while !hasEnded.isUp { await Task.yield() }
+  }
+}
