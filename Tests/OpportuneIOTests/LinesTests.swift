@@ -47,7 +47,6 @@ import Testing
     }
   }
 
-  // R-CARD-06
   @Test(arguments: backends)
   func linesOfAFile(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in

@@ -73,7 +73,7 @@ public struct IOLines: AsyncSequence, Sendable {
         do throws(IOError) {
           if let line = try splitter.next() { return line }
           guard !isAtEnd else { return splitter.rest() }
-          if let more = try await more() { splitter.append(more) } else { isAtEnd = true }
+          if let more = try await more(isolation: actor) { splitter.append(more) } else { isAtEnd = true }
         } catch {
           isAtEnd = true
           splitter = LineSplitter(longest: 0)
@@ -83,11 +83,12 @@ public struct IOLines: AsyncSequence, Sendable {
     }
 
     /// The next bytes; nil at the end.
-    private func more() async throws(IOError) -> [UInt8]? {
+    private func more(isolation actor: isolated (any Actor)?) async throws(IOError) -> [UInt8]? {
       switch source {
-      case .file: return try await chunks?.next()
+      case .file: return try await chunks?.next(isolation: actor)
       case .stream(let io, let socket, let limit):
-        let buffer = try self.buffer ?? IOBuffer(count: Self.received)
+        let buffer: IOBuffer
+        if let made = self.buffer { buffer = made } else { buffer = try IOBuffer(count: Self.received) }
         self.buffer = buffer
         let count = try await io.receive(socket, into: buffer, within: limit)
         return count > 0 ? try buffer.bytes(in: 0..<count) : nil

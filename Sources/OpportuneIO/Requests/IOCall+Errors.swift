@@ -21,7 +21,7 @@ extension IOCall {
       case .terminated: "app \"\(app.name)\" was terminated"
       case .unavailable: "the broker was shut down"
       case .endOfStream: "the stream ended"
-      case .configuration, .bufferInUse: "refused"
+      case .configuration, .bufferInUse, .lineTooLong: "refused"
       }
     return IOError(code, "\(text): \(reason)")
   }
