@@ -35,6 +35,7 @@ static void checked_prepare_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
+#include "../../COpportune/readiness.c"
 #include "../../COpportune/worker_pool.c"
 #include "../../COpportune/worker_park.c"
 #define opp_ready_levels checked_ready_levels
