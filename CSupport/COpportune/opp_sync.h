@@ -150,7 +150,7 @@ static inline void opp_poller_close(opp_poller *poller) {
     close(poller->descriptor);
 }
 
-/* From now on each edge of `descriptor`, of data or of an end, is one event `number`. Returns 0, or -errno. */
+/* From now on each edge of `descriptor`, of data or an end, is one event `number`. Returns 0, or -errno. */
 static inline int opp_poller_add(opp_poller *poller, int descriptor, uint32_t number) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.u32 = number};
     if (epoll_ctl(poller->descriptor, EPOLL_CTL_ADD, descriptor, &event) == 0) return 0;

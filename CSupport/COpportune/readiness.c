@@ -11,8 +11,8 @@
  *                      +-----------+
  *
  * Invariants
- *  E1  A waiter is armed by a step from QUIET, and claimed by the step from it. The thread that made that step
- *      resumes it, and no other. A waiter's address is not looked at before.
+ *  E1  A waiter is armed by a step from QUIET, and claimed by the step from it. The thread that made this
+ *      step resumes it, and no other. A waiter's address is not looked at before.
  *  E2  A word is watched, that is, not UNWATCHED, only between opp_readiness_add() and
  *      opp_readiness_remove(). These two are called by one thread at a time for a descriptor.
  *  E3  The epoll is used only by threads that add, remove or harvest. They are of a foreground class, and not
@@ -21,13 +21,13 @@
  * No event is lost. An edge is an event of the epoll once. Its harvester steps from QUIET to READY, or claims
  * the waiter; in READY it leaves the word, and who arms steps to QUIET first and tries to receive after that.
  * Of what came before the descriptor was added, READY tells: the word is READY before the descriptor is in
- * the epoll. So after a vain try either the event's step comes first, and arming fails, or arming comes first,
- * and the step claims the waiter.
+ * the epoll. So after a vain try either the event's step comes first, and arming fails, or arming comes
+ * first, and the step claims the waiter.
  *
  * A late event. An event of a descriptor that was removed meanwhile finds UNWATCHED, or the word of the next
  * descriptor of that number. There it resumes a waiter for nothing, or keeps one from arming once.
  *
- * Against an end. Who arms looks afterwards (seq_cst) at what may have ended: the pool, its app. Who ends that
+ * Against an end. Who arms looks afterwards (seq_cst) at what may have ended: the pool, its app. Who ends it
  * publishes the end (seq_cst) and then looks at the words. In the total order of the four, either the waiter
  * sees the end, and disarms itself, or it is found.
  *

@@ -292,7 +292,8 @@ uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harve
     if (pool->readiness == NULL || opp_worker_slot(worker) != OPP_SLOT_RUNNING) return 0;
     /* relaxed, all: the leader harvests by itself; one look more or less does no harm. */
     uint32_t leader = opp_load(&pool->leader, relaxed);
-    if ((leader != LEADER_NONE && leader != LEADER_COMING) || !opp_readiness_is_used(pool->readiness)) return 0;
+    if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
+    if (!opp_readiness_is_used(pool->readiness)) return 0;
     if (now - opp_load(&pool->harvested_at, relaxed) < OPP_HARVEST_NS) return 0;
     opp_store(&pool->harvested_at, now, relaxed);
     return opp_readiness_harvest(pool->readiness, harvest);

@@ -22,19 +22,19 @@
  * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
  * later seq_cst load of another object are not reordered.
  *
- * The leader. It sets `leader` (seq_cst) and then reads its word (seq_cst); its waker stores the word (seq_cst)
- * and then reads `leader` (seq_cst). So either the leader sees that it is woken, or the waker sees that the
- * word is not what it sleeps on, and notifies the readiness. Who leads no more clears `leader` (seq_cst), then
- * looks for sleepers (seq_cst) to appoint one; a worker sets its bit (seq_cst) before it reads `leader`
- * (seq_cst) and sleeps on its word. So either it leads, or it is found. The same with `watched` in the place
- * of `leader`, against the thread that adds the first descriptor. Wakers choose the leader last: where another
- * sleeps, nobody need be appointed.
+ * The leader. It sets `leader` (seq_cst) and then reads its word (seq_cst); its waker stores the word
+ * (seq_cst) and then reads `leader` (seq_cst). So either the leader sees that it is woken, or the waker sees
+ * that the word is not what it sleeps on, and notifies the readiness. Who leads no more clears `leader`
+ * (seq_cst), then looks for sleepers (seq_cst) to appoint one; a worker sets its bit (seq_cst) before it
+ * reads `leader` (seq_cst) and sleeps on its word. So either it leads, or it is found. The same with
+ * `watched` in the place of `leader`, against the thread that adds the first descriptor. Wakers choose the
+ * leader last: where another sleeps, nobody need be appointed.
  *
- * A stopped thread. One that was appointed and is stopped before it leads keeps events waiting, until it goes on
- * or another worker parks or is between two jobs (opp_worker_harvest()). A waker that is stopped between clearing a bit and storing the word holds back one parked
- * worker and the token for it. A worker that finds itself chosen waits for its word without a token, since it
- * clears its bit before it takes one. The push that the waker is part of has not returned, and any later push
- * chooses another worker.
+ * A stopped thread. One that was appointed and is stopped before it leads keeps events waiting, until it
+ * goes on or another worker parks or is between two jobs (opp_worker_harvest()). A waker that is stopped
+ * between clearing a bit and storing the word holds back one parked worker and the token for it. A worker
+ * that finds itself chosen waits for its word without a token, since it clears its bit before it takes one.
+ * The push that the waker is part of has not returned, and any later push chooses another worker.
  */
 #include "worker_pool.h"
 #include "runq.h"

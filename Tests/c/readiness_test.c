@@ -280,7 +280,8 @@ static void *disturb(void *context) {
     while (atomic_load(&finished) < CONNECTIONS) {
         for (int i = 0; i < CONNECTIONS; i++) {
             connection *which = &connections[i];
-            if (opp_readiness_disarm(readiness, which->end, which, (uint16_t)i)) resume(which, producer, NULL);
+            if (opp_readiness_disarm(readiness, which->end, which, (uint16_t)i))
+                resume(which, producer, NULL);
         }
         sched_yield();
     }

@@ -109,8 +109,8 @@ public final class AppIO: @unchecked Sendable {
   }
 
   /// Performs a call: inline if that needs no waiting, on the caller's worker if it waits for a short read of
-  /// the device, where the workers wait if it is a receive of an active app without a limit, otherwise through
-  /// the reactor.
+  /// the device, where the workers wait if it is a receive of an active app without a limit, otherwise
+  /// through the reactor.
   ///
   /// - Parameter limit: the time limit from now on; `nil` is none.
   @discardableResult

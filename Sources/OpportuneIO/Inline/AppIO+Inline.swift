@@ -47,8 +47,8 @@ extension AppIO {
   /// other thread is in between. For a socket that the broker has made, of an active app. If the call ends
   /// here, its buffers are given back.
   ///
-  /// A close of the descriptor, the end of the app and a cancellation end it as they end a request. What comes
-  /// while the app is suspended, or in the background, is received when it is its turn, by the reactor.
+  /// A close of the descriptor, the end of the app and a cancellation end it as they end a request. What
+  /// comes while the app is suspended, or in the background, is received when it is its turn, by the reactor.
   func receiveOnWorker(_ call: IOCall, done: Int) async throws(IOError) -> InlineResult {
     guard reactor.receivesOnWorkers, let readiness = entry.readiness, readiness.watches(call.op.fd) else {
       return .part(done)

@@ -387,7 +387,7 @@ final class RequestPath {
     end(request, .failed(reason))
   }
 
-  /// Something has come for a receive of a suspended app, claimed by the poster: it is held like a completion.
+  /// Something has come for a receive of a suspended app, claimed by the poster: held like a completion.
   func hold(_ wait: ReceiveWait) {
     let request = wait.toRequest()
     request.toEnded()

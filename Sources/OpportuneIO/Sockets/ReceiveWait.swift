@@ -23,8 +23,8 @@ final class ReceiveWait: ReadinessDelegate, @unchecked Sendable {
   /// Bytes that were moved before.
   private(set) var done = 0
   private let isCancelled = Atomic<Bool>(false)
-  /// [resumed] Stored with release by who resumes, loaded with acquire by the task: the runtime orders the two
-  /// as well, but ThreadSanitizer does not see that where the task has not suspended yet.
+  /// [resumed] Stored with release by who resumes, loaded with acquire by the task: the runtime orders the
+  /// two as well, but ThreadSanitizer does not see that where the task has not suspended yet.
   private let resumes = Atomic<UInt64>(0)
   /// What the reactor has made of it.
   private var request: Request?
@@ -65,8 +65,8 @@ final class ReceiveWait: ReadinessDelegate, @unchecked Sendable {
         arming = readiness.arm(waiter, for: descriptor, tag: tag)
         guard case .armed = arming else { return continuation.resume() }
         // Who cancels or ends has published that before it looked for this wait; see readiness.c, "Against an
-        // end". If it came too early to find it, it is seen here. The descriptor's number may have been closed
-        // and opened anew before it was armed; the word has shown that.
+        // end". If it came too early to find it, it is seen here. The descriptor's number may have been
+        // closed and opened anew before it was armed; the word has shown that.
         guard isOver, readiness.disarm(waiter, for: descriptor, tag: tag) else { return }
         answer()
       }

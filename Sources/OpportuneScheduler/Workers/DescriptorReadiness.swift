@@ -2,8 +2,8 @@ internal import COpportune
 
 /// What the layer above does where a descriptor is ready.
 package protocol ReadinessDelegate: AnyObject, Sendable {
-  /// The calling thread has claimed its waiter, and so owns its resumption. Any thread of the foreground; must
-  /// not block. A resume promises nothing: whoever is resumed tries again.
+  /// The calling thread has claimed its waiter, and so owns its resumption. Any thread of the foreground;
+  /// must not block. A resume promises nothing: whoever is resumed tries again.
   func becameReady()
 }
 

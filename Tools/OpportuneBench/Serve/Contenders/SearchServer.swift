@@ -52,6 +52,9 @@ package struct ServeContender: Sendable {
       "opportune-no-io-donation",
       "opportune where who is waited for is raised on the CPU, but not its reads"
     ) { OpportuneServer(lacks: .ioDonation) },
+    ServeContender(
+      "opportune-reactor-receives", "opportune where a receive waits in the reactor, not with the workers"
+    ) { OpportuneServer(lacks: .receivesOnWorkers) },
   ]
 
   /// The contenders of `names`; where empty, all that can run.
