@@ -112,8 +112,8 @@ static inline bool opp_timer_read(int timer) {
     return oppx_timer_read(timer);
 }
 
-/* An edge-triggered epoll whose descriptors are notifiers: an edge of each is taken once. They are added before
- * the threads begin, and none is removed: an event of a removed one comes late. */
+/* An edge-triggered epoll whose descriptors are notifiers: an edge of each is taken once. They are added
+ * before the threads begin, and none is removed: an event of a removed one comes late. */
 typedef struct opp_poller {
     uint32_t count;
     int descriptors[8];
