@@ -33,6 +33,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -133,6 +134,44 @@ static inline uint32_t opp_timer_wait(const int *timers, uint32_t count) {
 static inline bool opp_timer_read(int timer) {
     uint64_t expiries;
     return read(timer, &expiries, sizeof(expiries)) == (ssize_t)sizeof(expiries);
+}
+
+/* An edge-triggered epoll. */
+typedef struct opp_poller {
+    int descriptor;
+} opp_poller;
+
+/* Returns 0, or -errno. */
+static inline int opp_poller_open(opp_poller *poller) {
+    poller->descriptor = epoll_create1(EPOLL_CLOEXEC);
+    return poller->descriptor < 0 ? -errno : 0;
+}
+
+static inline void opp_poller_close(opp_poller *poller) {
+    close(poller->descriptor);
+}
+
+/* From now on each edge of `descriptor`, of data or an end, is one event `number`. Returns 0, or -errno. */
+static inline int opp_poller_add(opp_poller *poller, int descriptor, uint32_t number) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.u32 = number};
+    if (epoll_ctl(poller->descriptor, EPOLL_CTL_ADD, descriptor, &event) == 0) return 0;
+    /* A duplicate of a file that was closed may have kept its place; its state is looked at anew. */
+    if (errno != EEXIST) return -errno;
+    return epoll_ctl(poller->descriptor, EPOLL_CTL_MOD, descriptor, &event) == 0 ? 0 : -errno;
+}
+
+static inline void opp_poller_remove(opp_poller *poller, int descriptor) {
+    /* It fails where the descriptor was closed before. */
+    epoll_ctl(poller->descriptor, EPOLL_CTL_DEL, descriptor, NULL);
+}
+
+/* Takes up to `most` events, at most 16, and waits for the first one if it `waits`. Returns how many; 0 where
+ * a signal came first. */
+static inline int opp_poller_wait(opp_poller *poller, uint32_t *numbers, int most, bool waits) {
+    struct epoll_event events[16];
+    int count = epoll_wait(poller->descriptor, events, most, waits ? -1 : 0);
+    for (int i = 0; i < count; i++) numbers[i] = events[i].data.u32;
+    return count < 0 ? 0 : count;
 }
 
 #endif /* OPP_CHECKED */

@@ -6,6 +6,7 @@
  *      |            |                      |  ^            |         by opp_worker_next(), at a job's end, or
  *      |            +-------> CALLED ----> SPARE           |         where there is nothing to take
  *      |            +-------> CLOSED       |               |
+ *      |            +-------> APPOINTED, and PARKED again  |
  *      +--> RUNNING, DEMOTED               v               v
  *                                     HANDED_OFF <------> SUNK       by the monitor, while it is inside a job
  *
@@ -237,10 +238,11 @@ static opp_parked worker_rises(opp_worker *worker, opp_woken woken) {
     case OPP_WOKEN_SPARE: worker_to(worker, OPP_SLOT_SPARE); return OPP_PARKED_SPARE;
     default: break;
     }
-    OPP_ASSERT(woken == OPP_WOKEN_CLOSED);
     worker->held = OPP_SLOT_IDLE;
     opp_store(&worker->word, worker->turns, relaxed); /* relaxed: no thread depends on it */
-    return OPP_PARKED_ENDS;
+    if (woken == OPP_WOKEN_TO_LEAD) worker->is_appointed = true;
+    else if (woken != OPP_WOKEN_NOTHING) return OPP_PARKED_ENDS;
+    return OPP_PARKED_AGAIN;
 }
 
 opp_parked opp_worker_begin_park(opp_worker *worker) {
@@ -259,13 +261,42 @@ opp_parked opp_worker_begin_park(opp_worker *worker) {
     return woken == OPP_WOKEN_NOTHING ? OPP_PARKED_SLEEPS : worker_rises(worker, woken);
 }
 
-opp_parked opp_worker_end_park(opp_worker *worker) {
-    return worker_rises(worker, opp_pool_park(worker->pool, worker_number(worker)));
+opp_parked opp_worker_end_park(opp_worker *worker, opp_harvest *harvest) {
+    opp_pool *pool = worker->pool;
+    uint32_t slot = worker_number(worker);
+    opp_pool_lead(pool, slot, harvest);
+    if (harvest->count == 0) return worker_rises(worker, opp_pool_park(pool, slot));
+    /* The token before those that were waiting are resumed: their jobs wake nobody, then. Without one they
+     * wait for one, as after any submission. */
+    opp_woken woken = opp_pool_rise(pool, slot);
+    if (woken == OPP_WOKEN_NOTHING && opp_pool_enter(pool)) woken = OPP_WOKEN_TOKEN;
+    return worker_rises(worker, woken);
 }
 
 opp_parked opp_worker_park(opp_worker *worker) {
+    opp_harvest harvest;
     opp_parked parked = opp_worker_begin_park(worker);
-    return parked == OPP_PARKED_SLEEPS ? opp_worker_end_park(worker) : parked;
+    OPP_ASSERT(worker->pool->readiness == NULL);
+    return parked == OPP_PARKED_SLEEPS ? opp_worker_end_park(worker, &harvest) : parked;
+}
+
+opp_wake opp_worker_passes_lead(opp_worker *worker) {
+    bool owes = worker->is_appointed;
+    worker->is_appointed = false;
+    return opp_pool_appoint(worker->pool, owes);
+}
+
+uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harvest) {
+    opp_pool *pool = worker->pool;
+    harvest->count = 0;
+    if (pool->readiness == NULL || opp_worker_slot(worker) != OPP_SLOT_RUNNING) return 0;
+    /* relaxed, all: the leader harvests by itself; one look more or less does no harm. */
+    uint32_t leader = opp_load(&pool->leader, relaxed);
+    if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
+    if (!opp_readiness_is_used(pool->readiness)) return 0;
+    if (now - opp_load(&pool->harvested_at, relaxed) < OPP_HARVEST_NS) return 0;
+    opp_store(&pool->harvested_at, now, relaxed);
+    return opp_readiness_harvest(pool->readiness, harvest);
 }
 
 /* --- Around a job --------------------------------------------------------------------------------- */

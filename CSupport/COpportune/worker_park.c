@@ -2,6 +2,7 @@
  * Parking: how a worker of a pool goes to sleep, and which one a waker wakes for what.
  *
  *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
+ *     leader   the parked worker that waits in the pool's readiness, and not on its word
  *     word     one for each worker, a futex: its slot, PARKED or what it was woken for
  *
  * Invariants
@@ -9,6 +10,8 @@
  *      leaves opp_pool_park() or opp_pool_cancel_park() with that word, so no wake-up is lost or doubled.
  *  L2  A token that is handed over with OPP_WOKEN_TOKEN was taken before the parked worker was chosen. If
  *      there is no parked worker, it is returned.
+ *  L5  While a descriptor is watched and a worker sleeps on its word, there is a leader, or one is coming, or
+ *      a thread that has led or was to lead owes opp_pool_appoint().
  *
  * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst). A worker returns its token
  * (seq_cst) and then looks at the queues (seq_cst). In the total order of the four, either the pusher sees
@@ -19,10 +22,19 @@
  * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
  * later seq_cst load of another object are not reordered.
  *
- * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one parked
- * worker and the token for it. A worker that finds itself chosen waits for its word without a token, since it
- * clears its bit before it takes one. The push that the waker is part of has not returned, and any later push
- * chooses another worker.
+ * The leader. It sets `leader` (seq_cst) and then reads its word (seq_cst); its waker stores the word
+ * (seq_cst) and then reads `leader` (seq_cst). So either the leader sees that it is woken, or the waker sees
+ * that the word is not what it sleeps on, and notifies the readiness. Who leads no more clears `leader`
+ * (seq_cst), then looks for sleepers (seq_cst) to appoint one; a worker sets its bit (seq_cst) before it
+ * reads `leader` (seq_cst) and sleeps on its word. So either it leads, or it is found. The same with
+ * `watched` in the place of `leader`, against the thread that adds the first descriptor. Wakers choose the
+ * leader last: where another sleeps, nobody need be appointed.
+ *
+ * A stopped thread. One that was appointed and is stopped before it leads keeps events waiting, until it
+ * goes on or another worker parks or is between two jobs (opp_worker_harvest()). A waker that is stopped
+ * between clearing a bit and storing the word holds back one parked worker and the token for it. A worker
+ * that finds itself chosen waits for its word without a token, since it clears its bit before it takes one.
+ * The push that the waker is part of has not returned, and any later push chooses another worker.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -34,29 +46,43 @@
 static int pool_choose(opp_pool *pool) {
     /* [asleep] seq_cst: see "No lost wake-up". */
     uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
+    /* relaxed: only a preference. */
+    int last = pool->readiness == NULL ? -1 : (int)opp_load(&pool->leader, relaxed) - 1;
+    bool is_last = false;
     OPP_ASSERT(words <= ASLEEP_WORDS);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
+            if ((int)(i * 64) + __builtin_ctzll(bit) == last) {
+                is_last = true;
+                bits &= ~bit;
+                continue;
+            }
             /* L1: the thread that saw the bit set clears it. acquire: pairs with opp_pool_prepare_park(); the
              * worker is parked. */
             if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
     }
-    return -1;
+    /* acquire: as above */
+    uint64_t bit = 1ull << (unsigned)last % 64;
+    return is_last && opp_and(&pool->asleep[last / 64], ~bit, acquire) & bit ? last : -1;
 }
 
 /* The caller has cleared the worker's bit: until this store no other thread writes the worker's word. */
 static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
     opp_worker *worker = &pool->workers[slot];
     OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
-    OPP_ASSERT(what == OPP_SLOT_WOKEN || what == OPP_SLOT_CALLED || what == OPP_SLOT_CLOSED);
+    OPP_ASSERT(what > OPP_SLOT_PARKED);
+    OPP_ASSERT(what < OPP_SLOT_RUNNING);
     /* statistics; written only by the thread that has cleared the bit */
     opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
-    /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did. */
-    opp_store(&worker->word, worker->turns | what, release);
+    /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did.
+     * seq_cst, both: see "The leader". */
+    opp_store(&worker->word, worker->turns | what, seq_cst);
+    if (pool->readiness != NULL && opp_load(&pool->leader, seq_cst) == (uint32_t)slot + 1)
+        return opp_readiness_notify(pool->readiness);
     opp_futex_wake(&worker->word, 1);
 }
 
@@ -146,6 +172,7 @@ static opp_woken woken_for(opp_slot slot) {
     switch (slot) {
     case OPP_SLOT_WOKEN: return OPP_WOKEN_TOKEN;
     case OPP_SLOT_CALLED: return OPP_WOKEN_SPARE;
+    case OPP_SLOT_APPOINTED: return OPP_WOKEN_TO_LEAD;
     default: OPP_ASSERT(slot == OPP_SLOT_CLOSED); return OPP_WOKEN_CLOSED;
     }
 }
@@ -162,7 +189,7 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
 }
 
 /* L1: either this worker clears its bit, and no thread wakes it, or another thread has cleared it. */
-static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
+opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
     OPP_ASSERT(slot < OPP_POOL_WORKERS);
     OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
@@ -178,7 +205,7 @@ opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
          * might find no parked worker, and this worker no token. */
         uint64_t count = opp_load(&pool->count, seq_cst);
         if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
-        opp_woken woken = pool_rise(pool, slot);
+        opp_woken woken = opp_pool_rise(pool, slot);
         if (woken != OPP_WOKEN_NOTHING) return woken;
         if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
         /* Another thread was faster, and will look at the queues. While this worker's bit was clear, a
@@ -190,10 +217,54 @@ opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
 opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
     OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
     if (opp_load(&pool->closed, seq_cst)) { /* [closed] */
-        opp_woken woken = pool_rise(pool, slot);
+        opp_woken woken = opp_pool_rise(pool, slot);
         return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
     }
     return pool_receive(pool, slot);
+}
+
+/* --- Leading -------------------------------------------------------------------------------------- */
+
+static bool pool_begin_lead(opp_pool *pool, uint32_t slot) {
+    if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return false;
+    /* [leader] seq_cst, all: see "The leader". */
+    uint32_t leader = opp_load(&pool->leader, seq_cst);
+    while (leader == LEADER_NONE || leader == LEADER_COMING)
+        if (opp_cas(&pool->leader, &leader, slot + 1, seq_cst)) return true;
+    return false;
+}
+
+void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest) {
+    opp_worker *worker = &pool->workers[slot];
+    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
+    harvest->count = 0;
+    if (!pool_begin_lead(pool, slot)) return;
+    worker->is_appointed = false;
+    /* [closed] who closes wakes those that are parked by then; this one parked before. */
+    while (harvest->count == 0 && slot_of(opp_load(&worker->word, seq_cst)) == OPP_SLOT_PARKED &&
+           !opp_load(&pool->closed, seq_cst))
+        opp_readiness_wait(pool->readiness, harvest);
+    OPP_ASSERT(opp_load(&pool->leader, relaxed) == slot + 1);
+    opp_store(&pool->leader, LEADER_NONE, seq_cst);
+}
+
+opp_wake opp_pool_appoint(opp_pool *pool, bool again) {
+    if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return OPP_WAKE_NOTHING;
+    uint32_t leader = opp_load(&pool->leader, seq_cst); /* [leader] */
+    /* relaxed: a closed pool wakes all. */
+    if ((leader == LEADER_COMING ? !again : leader != LEADER_NONE) || opp_load(&pool->closed, relaxed))
+        return OPP_WAKE_NOTHING;
+    /* It fails where another leads by now, or has appointed. */
+    if (leader == LEADER_NONE && !opp_cas(&pool->leader, &leader, LEADER_COMING, seq_cst))
+        return OPP_WAKE_NOTHING;
+    int slot = pool_choose(pool);
+    if (slot < 0) return OPP_WAKE_START;
+    pool_deliver(pool, slot, OPP_SLOT_APPOINTED);
+    return OPP_WAKE_NOTHING;
+}
+
+opp_wake opp_pool_needs_leader(opp_pool *pool) {
+    return opp_pool_appoint(pool, false);
 }
 
 /* relaxed, both: it orders nothing. A thread that is stopped while it searches keeps others from searching,

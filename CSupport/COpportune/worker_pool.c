@@ -58,6 +58,11 @@ void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t
     }
 }
 
+void opp_pool_set_readiness(opp_pool *pool, opp_readiness *readiness) {
+    OPP_ASSERT(pool->readiness == NULL);
+    pool->readiness = readiness;
+}
+
 /* --- Tokens ----------------------------------------------------------------------------------- */
 
 bool opp_pool_enter(opp_pool *pool) {

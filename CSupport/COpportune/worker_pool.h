@@ -8,6 +8,7 @@
 
 #include "opp_assert.h"
 #include "opp_pool.h"
+#include "opp_readiness.h"
 #include "opp_sync.h"
 
 #define POOL_LINE 64
@@ -34,6 +35,7 @@ struct opp_worker {
     uint8_t vain_searches, searches_to_skip;
     bool has_served; /* as the spare worker, since it was called */
     bool has_left;   /* the running slice has queued a job for this worker, and woke none for it */
+    bool is_appointed; /* it was woken to lead, and has not led since */
 };
 
 struct opp_pool {
@@ -45,6 +47,9 @@ struct opp_pool {
     _Atomic(bool) searching; /* a worker searches before it parks */
     _Alignas(POOL_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
     _Atomic(uint32_t) slot_end; /* no bit at or above it was ever set */
+    _Atomic(uint32_t) leader;   /* LEADER_NONE, LEADER_COMING, or the leader's slot + 1 */
+    _Atomic(uint64_t) harvested_at; /* by a worker between two jobs */
+    opp_readiness *readiness;   /* set before the first worker begins; NULL: nobody leads */
     _Alignas(POOL_LINE) _Atomic(uint32_t) spare;
     uint32_t spare_seen; /* the monitor's own field */
     _Atomic(uint64_t) watch_delay;
@@ -55,6 +60,9 @@ struct opp_pool {
     uint32_t alarm, group;
     opp_worker workers[OPP_POOL_WORKERS];
 };
+
+/* LEADER_COMING: somebody was woken to lead, or a worker is to be started for it. */
+enum { LEADER_NONE = 0, LEADER_COMING = OPP_POOL_WORKERS + 1 };
 
 /* The halves of a pool's `count`. */
 static inline uint32_t count_used(uint64_t count) {
@@ -75,5 +83,18 @@ void opp_pool_count_demoted(opp_pool *pool);
 /* Whether the worker itself takes next what it has queued at `level` of `pool`, so that no worker need be
  * woken. */
 bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level);
+
+/*
+ * The parked worker of `slot` waits in the pool's readiness, if no other does: until it is woken, or has
+ * claimed waiters. Afterwards it leads no more; whoever goes on to work owes opp_pool_appoint().
+ */
+void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest);
+
+/* The parked worker of `slot` gets up by itself: OPP_WOKEN_NOTHING, or for what another has woken it. */
+opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot);
+
+/* Has a parked worker lead where none does; OPP_WAKE_START where none is parked. `again`: even where one is
+ * about to. */
+opp_wake opp_pool_appoint(opp_pool *pool, bool again);
 
 #endif

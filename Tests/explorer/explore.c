@@ -369,7 +369,7 @@ static const char *const *targets_of(const char *file) {
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
-    static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c"};
+    static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c", "readiness.c"};
     for (size_t i = 0; i < sizeof(pool_files) / sizeof(pool_files[0]); i++)
         if (strcmp(file, pool_files[i]) == 0) return pools;
     if (strcmp(file, "inbox.c") == 0) return inboxes;

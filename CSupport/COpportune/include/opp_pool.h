@@ -21,6 +21,7 @@
 #define OPP_POOL_H
 
 #include "opp_base.h"
+#include "opp_readiness.h"
 #include "opp_runq.h"
 
 OPP_BEGIN_DECLS
@@ -52,6 +53,10 @@ void opp_pool_set_levels(opp_pool *_Nonnull pool, uint64_t levels, uint64_t demo
  */
 void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms *_Nullable alarms,
                     uint32_t alarm);
+
+/* From now on one of the parked workers waits in `readiness`, once a descriptor is watched there. Called
+ * once, before the first worker begins. The readiness is the caller's, and outlives the pool. */
+void opp_pool_set_readiness(opp_pool *_Nonnull pool, opp_readiness *_Nonnull readiness);
 
 /* --- Any thread ----------------------------------------------------------------------------- */
 
@@ -171,6 +176,7 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
     OPP_WOKEN_TOKEN = 0,  /* it holds a token */
     OPP_WOKEN_SPARE = 1, /* it may run one job as the spare worker */
     OPP_WOKEN_CLOSED = 2,  /* the pool was closed */
+    OPP_WOKEN_TO_LEAD = 4, /* it is to park again, and to wait in the pool's readiness */
     /* opp_pool_cancel_park() only: no token is free, it is still parked, and is to sleep */
     OPP_WOKEN_NOTHING = 3,
 } opp_woken;
@@ -193,11 +199,12 @@ typedef enum OPP_CLOSED_ENUM opp_slot {
     OPP_SLOT_WOKEN = 2,      /* woken with a token; not running yet */
     OPP_SLOT_CALLED = 3,     /* woken as the spare worker, or to end; not running yet */
     OPP_SLOT_CLOSED = 4,     /* woken to end */
-    OPP_SLOT_RUNNING = 5,    /* holds a token */
-    OPP_SLOT_SPARE = 6,      /* runs a job beside the tokens */
-    OPP_SLOT_DEMOTED = 7,    /* runs demoted jobs beside the tokens, counted */
-    OPP_SLOT_HANDED_OFF = 8, /* inside a job; another worker has its token */
-    OPP_SLOT_SUNK = 9,       /* the same, and counted among the demoted until the job ends */
+    OPP_SLOT_APPOINTED = 5,  /* woken to park again and lead */
+    OPP_SLOT_RUNNING = 6,    /* holds a token */
+    OPP_SLOT_SPARE = 7,      /* runs a job beside the tokens */
+    OPP_SLOT_DEMOTED = 8,    /* runs demoted jobs beside the tokens, counted */
+    OPP_SLOT_HANDED_OFF = 9, /* inside a job; another worker has its token */
+    OPP_SLOT_SUNK = 10,      /* the same, and counted among the demoted until the job ends */
 } opp_slot;
 
 /* How long a worker takes from one app and from its own queue, before others have their turn. */
@@ -265,15 +272,34 @@ typedef enum OPP_CLOSED_ENUM opp_parked {
     OPP_PARKED_SPARE = 1, /* the same; or opp_worker_end(), if the thread is one too many, and end it */
     OPP_PARKED_ENDS = 2,  /* the pool is closed: end the thread */
     OPP_PARKED_SLEEPS = 3, /* of opp_worker_begin_park() only: call opp_worker_end_park() */
+    OPP_PARKED_AGAIN = 4,  /* of these two: park once more, to wait in the pool's readiness */
 } opp_parked;
 
-/* Parks the worker's thread until it is woken. Only after OPP_NEXT_PARK. */
+/* Parks the worker's thread until it is woken, in a pool without readiness. Only after OPP_NEXT_PARK. */
 OPP_MUST_USE opp_parked opp_worker_park(opp_worker *_Nonnull worker);
 
 /* The same in two steps, for what a thread has to do before it sleeps and not after it is woken. Between the
  * two it is parked, and may be woken already. */
 OPP_MUST_USE opp_parked opp_worker_begin_park(opp_worker *_Nonnull worker);
-OPP_MUST_USE opp_parked opp_worker_end_park(opp_worker *_Nonnull worker);
+/* `harvest` is empty unless the worker waited in the pool's readiness: the caller resumes who is in it, first
+ * of all. It has a token then if one was free; what its thread queues meanwhile it takes next. */
+OPP_MUST_USE opp_parked opp_worker_end_park(opp_worker *_Nonnull worker, opp_harvest *_Nonnull harvest);
+
+/*
+ * The worker parks no more, but works or ends: has another wait in the pool's readiness, where none does.
+ * OPP_WAKE_START: a worker is to be started for it. One load where somebody waits there.
+ */
+OPP_MUST_USE opp_wake opp_worker_passes_lead(opp_worker *_Nonnull worker);
+
+/* The same after the first descriptor was added to the pool's readiness; any thread. */
+OPP_MUST_USE opp_wake opp_pool_needs_leader(opp_pool *_Nonnull pool);
+
+/*
+ * Between two jobs of a worker with a token, at `now`: claims the waiters of events that have come, if nobody
+ * waits in the pool's readiness, and nobody has looked for OPP_HARVEST_NS.
+ */
+uint32_t opp_worker_harvest(opp_worker *_Nonnull worker, uint64_t now, opp_harvest *_Nonnull harvest);
+#define OPP_HARVEST_NS 50000u /* a system call of a third of a microsecond, then, for each */
 
 /* Returns whatever the worker holds: its thread is about to end. */
 void opp_worker_end(opp_worker *_Nonnull worker);

@@ -7,6 +7,7 @@
 #include "opp_inbox.h"
 #include "opp_pool.h"
 #include "opp_purge.h"
+#include "opp_readiness.h"
 #include "opp_realtime_kit.h"
 #include "opp_ring.h"
 #include "opp_runq.h"

@@ -22,6 +22,7 @@
 #define OPP_PICKS 2
 #define OPP_SEARCH_LOOKS 1
 #define OPP_PURGE_FIRST 2
+#define OPP_READINESS_DESCRIPTORS 8
 
 #include <stdio.h>
 #include <string.h>

@@ -34,7 +34,9 @@ static bool checked_take(opp_consumer *consumer, uint64_t levels, opp_taken *tak
 static void checked_prepare_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_park(opp_pool *pool, uint32_t slot);
+static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
+#include "../../COpportune/readiness.c"
 #include "../../COpportune/worker_pool.c"
 #include "../../COpportune/worker_park.c"
 #define opp_ready_levels checked_ready_levels
@@ -42,6 +44,7 @@ static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #define opp_pool_prepare_park checked_prepare_park
 #define opp_pool_cancel_park checked_cancel_park
 #define opp_pool_park checked_park
+#define opp_pool_rise checked_rise
 #define opp_consumer_leave(consumer) ((consumer) != NULL ? opp_consumer_leave(consumer) : (void)0)
 #define opp_consumer_join(consumer, group) ((consumer) != NULL ? opp_consumer_join(consumer, group) : (void)0)
 #define opp_consumer_end_turn(consumer) ((consumer) != NULL ? opp_consumer_end_turn(consumer) : (void)0)
@@ -53,6 +56,7 @@ static opp_woken checked_park(opp_pool *pool, uint32_t slot);
 #undef opp_pool_prepare_park
 #undef opp_pool_cancel_park
 #undef opp_pool_park
+#undef opp_pool_rise
 #undef opp_consumer_leave
 #undef opp_consumer_join
 #undef opp_consumer_end_turn

@@ -16,7 +16,7 @@
 enum { POOL_SUBMIT, POOL_WORK, POOL_SPARE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
     POOL_COUNT,
        POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN,
-       POOL_WAIT };
+       POOL_WAIT, POOL_ARRIVE, POOL_RECEIVE, POOL_CANCEL };
 
 #define POOL_KINDS                                                                                        \
     {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "spare", .weight = 1},     \
@@ -36,6 +36,9 @@ static const oppx_kind parking_kinds[] = {
     POOL_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
     {.name = "wait", .weight = 2},  /* work, whose job waits in the kernel, and so gives up its token */
+    /* something comes for a descriptor; work, whose job tries to receive that and else arms; a claim for
+     * another reason, after which the waiter's job is queued */
+    {.name = "arrive", .weight = 0}, {.name = "receive", .weight = 0}, {.name = "cancel", .weight = 0},
 };
 
 /* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and
@@ -70,7 +73,14 @@ typedef struct park_state {
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
     uint32_t tokens_most, threads;
-    bool closes, sets_tokens, suspends, demotes, makes_room;
+    bool closes, sets_tokens, suspends, demotes, makes_room, receives;
+    /* of a descriptor: what has come and was not received yet, as the kernel keeps it; its number, the waiter
+     * that is armed there, and whether it is, as who claims it must see */
+    opp_readiness *readiness;
+    _Atomic(uint32_t) *data;
+    int descriptor;
+    uint64_t *waiter;
+    uint32_t arriving; /* threads between the two halves of an arrival, which in the kernel are one */
 } park_state;
 static _Thread_local park_state *park_of_thread; /* see oppx_state() */
 #define park (*park_of_thread)
@@ -92,6 +102,7 @@ static void park_begin(const oppx_program *program) {
             park.makes_room |= operation->kind == POOL_ROOM;
             park.sets_tokens |= operation->kind == POOL_TOKENS;
             park.suspends |= operation->kind == POOL_SUSPEND || operation->kind == POOL_RESUME;
+            park.receives |= operation->kind == POOL_ARRIVE;
             if (operation->kind == POOL_TOKENS && operation->argument[0] + 1u > park.tokens_most)
                 park.tokens_most = operation->argument[0] + 1u;
         }
@@ -126,6 +137,20 @@ static void parking_setup(const oppx_program *program) {
     park.app = opp_app_create(park.core, 1, false);
     uint64_t demoted = park.demotes ? PARKING_LEVEL_HOG : 0;
     opp_pool_set_levels(park.pool, ALL_LEVELS, demoted, park.makes_room ? demoted : 0);
+    if (park.receives) {
+        park.readiness = opp_readiness_create();
+        park.data = oppx_allocate(sizeof(*park.data), 16);
+        park.waiter = oppx_allocate(sizeof(*park.waiter), 16);
+        park.descriptor = opp_notifier_open();
+        opp_pool_set_readiness(park.pool, park.readiness);
+        (void)opp_readiness_add(park.readiness, park.descriptor);
+        /* somebody waits there from the beginning */
+        if (opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_READY)
+            oppx_fail("who arms first is not told to try");
+        *park.waiter = 1;
+        if (opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_DONE)
+            oppx_fail("a quiet descriptor is not armed");
+    }
     opp_pool_serve(park.pool, park.core, NULL, 0);
     for (uint32_t t = 1; t <= program->threads; t++) {
         park.producers[t] = opp_producer_acquire(park.core, 0);
@@ -213,6 +238,14 @@ static opp_woken checked_park(opp_pool *pool, uint32_t slot) {
     return woken;
 }
 
+static opp_woken checked_rise(opp_pool *pool, uint32_t slot) {
+    opp_woken woken = opp_pool_rise(pool, slot);
+    park.parked[slot] = false;
+    /* Who closes the pool is no waker. */
+    if (woken != OPP_WOKEN_NOTHING && woken != OPP_WOKEN_CLOSED) park_check_woken(slot);
+    return woken;
+}
+
 /* A take that gives back what it took for another wakes somebody too. */
 static void park_on_ready(void *context, uint8_t level) {
     (void)context, (void)level;
@@ -242,7 +275,9 @@ static void park_notify(void) {
     static const char *const names[] = {"nothing", "count", "start"};
     oppx_note("   -> %s", names[wake]);
     park_count_calls(calls, wake == OPP_WAKE_COUNT || (wake == OPP_WAKE_NOTHING && park.stalls));
-    if (wake == OPP_WAKE_COUNT && oppx_futex_calls() == calls) oppx_fail("a wake-up that wakes nobody");
+    /* The leader is woken by its notifier. */
+    if (wake == OPP_WAKE_COUNT && oppx_futex_calls() == calls && !park.receives)
+        oppx_fail("a wake-up that wakes nobody");
 }
 
 /* A place has come free, or may have: whoever gave it sees to what waits. */
@@ -323,8 +358,69 @@ static void park_wait(uint32_t thread, opp_worker *worker) {
     park.waking[thread] = false;
 }
 
+/* --- Readiness ----------------------------------------------------------------------------------- */
+
+/* The caller has claimed the waiter: its job is queued, for the worker `self` if it takes it next. */
+static void park_resumes(uint32_t thread, void *waiter, opp_worker *self) {
+    if (waiter != park.waiter) oppx_fail("a waiter that nobody has armed");
+    if (*park.waiter != 1) oppx_fail("a waiter is resumed twice");
+    *park.waiter = 0;
+    park.submitted[thread]++;
+    uint32_t item = history_push_begins(0, 22);
+    park_waking_begins();
+    park.waking[thread] = true;
+    opp_submitted submitted =
+        opp_submit(park.producers[thread], park.app, 0, (opp_job){history_payload(item), item}, self);
+    park.waking[thread] = false;
+    if (submitted.level != 22) oppx_fail("a push says level %d", submitted.level);
+    history_push_ends(item, true);
+}
+
+static void park_arrive(void) {
+    park.arriving++;
+    opp_add(park.data, 1, seq_cst);
+    opp_notifier_notify(park.descriptor);
+    park.arriving--;
+}
+
+/* Until it has received something, or is armed; another may be, whose job this is not. */
+static void park_receive(void) {
+    for (;;) {
+        uint32_t data = opp_load(park.data, seq_cst);
+        if (data != 0 && opp_cas(park.data, &data, data - 1, seq_cst)) return;
+        if (data != 0) continue;
+        *park.waiter = 1;
+        opp_arming arming = opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0);
+        if (arming == OPP_ARMING_DONE) return;
+        if (arming == OPP_ARMING_REFUSED) oppx_fail("arming is refused, and nobody else waits");
+    }
+}
+
+static void park_cancel(uint32_t thread) {
+    if (opp_readiness_disarm(park.readiness, park.descriptor, park.waiter, 0))
+        park_resumes(thread, park.waiter, NULL);
+}
+
+/* As Worker.park() does. */
+static opp_parked park_until_woken(uint32_t thread, opp_worker *worker) {
+    if (park.readiness == NULL) return opp_worker_park(worker);
+    for (;;) {
+        opp_harvest harvest = {.count = 0};
+        opp_parked parked = opp_worker_begin_park(worker);
+        if (parked == OPP_PARKED_SLEEPS) parked = opp_worker_end_park(worker, &harvest);
+        for (uint32_t i = 0; i < harvest.count; i++)
+            park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
+        if (parked == OPP_PARKED_AGAIN) continue;
+        park_waking_begins();
+        park.waking[thread] = true;
+        if (parked != OPP_PARKED_ENDS) (void)opp_worker_passes_lead(worker);
+        park.waking[thread] = false;
+        return parked;
+    }
+}
+
 /* A job from its beginning to its end: as Worker.swift does. */
-static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool waits) {
+static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool waits, bool receives) {
     opp_worker *worker = opp_pool_worker(park.pool, thread);
     bool is_hog = 1ull << taken->level & park.pool->demoted_levels;
     if (is_hog) {
@@ -335,21 +431,22 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool 
     }
     if (leaves) park_leave_behind(thread);
     if (waits) park_wait(thread, worker);
+    if (receives) park_receive();
     park.done++;
     oppx_remember(park.done);
     (void)opp_worker_job_ended(worker);
 }
 
 /* Until one job is done: as a worker does, which parks if there is none. */
-static void park_work(uint32_t thread, bool leaves, bool waits) {
+static void park_work(uint32_t thread, bool leaves, bool waits, bool receives) {
     opp_worker *worker = park_worker(thread);
     while (!park.ended[thread]) {
         opp_taken taken = {0};
         switch (opp_worker_next(worker, 0, false, &taken)) {
-        case OPP_NEXT_JOB: park_job(thread, &taken, leaves, waits); return;
+        case OPP_NEXT_JOB: park_job(thread, &taken, leaves, waits, receives); return;
         case OPP_NEXT_PARK:
             if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
-            park.ended[thread] = opp_worker_park(worker) == OPP_PARKED_ENDS;
+            park.ended[thread] = park_until_woken(thread, worker) == OPP_PARKED_ENDS;
             break;
         case OPP_NEXT_RAISE: oppx_fail("a worker of the pool's own priority is to be raised");
         }
@@ -380,9 +477,12 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     switch (operation->kind) {
     case POOL_SUBMIT: park_submit(thread, false); break;
     case POOL_HOG: park_submit(thread, true); break;
-    case POOL_WORK: park_work(thread, false, false); break;
-    case POOL_CHAIN: park_work(thread, true, false); break;
-    case POOL_WAIT: park_work(thread, false, true); break;
+    case POOL_WORK: park_work(thread, false, false, false); break;
+    case POOL_CHAIN: park_work(thread, true, false, false); break;
+    case POOL_WAIT: park_work(thread, false, true, false); break;
+    case POOL_ARRIVE: park_arrive(); break;
+    case POOL_RECEIVE: park_work(thread, false, false, true); break;
+    case POOL_CANCEL: park_cancel(thread); break;
     case POOL_SPARE:
         park_waking_begins();
         park.waking[thread] = true;
@@ -420,6 +520,12 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
 static void park_end(uint32_t thread) {
     if (park.core != NULL) opp_consumer_leave(park.consumers[thread]);
     park.owes_a_notice[thread] = false; /* its end is told too */
-    opp_worker_end(park_worker(thread));
+    opp_worker *worker = park_worker(thread);
+    opp_worker_end(worker);
     park_let_another_work();
+    if (park.readiness == NULL) return;
+    park_waking_begins();
+    park.waking[thread] = true;
+    (void)opp_worker_passes_lead(worker);
+    park.waking[thread] = false;
 }

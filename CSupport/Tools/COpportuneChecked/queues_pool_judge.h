@@ -38,6 +38,11 @@ static void park_judge(void) {
     if (asleep > sleeping + chosen) oppx_fail("%u workers sleep, of whom %u can be woken", asleep, sleeping);
     if (asleep > chosen && (stopped != 0 ? park.closed : park.closes))
         oppx_fail("a worker sleeps in a closed pool");
+    /* A stopped thread may keep what it has claimed, harvested, or is to lead; not one that is no worker. */
+    if (park.readiness != NULL && asleep > chosen && (stopped == 0 || !park.begun[stopped]) &&
+        park.arriving == 0 &&
+        opp_load(park.data, relaxed) != 0 && opp_readiness_is_awaited(park.readiness, park.descriptor))
+        oppx_fail("a lost event: something has come, its waiter is armed, and a worker sleeps");
     if (stopped == 0) {
         if (opp_load(&park.pool->spare, relaxed) & SPARE_MASK &&
             park_standing(OPP_SLOT_SPARE, OPP_SLOT_CALLED) == 0)

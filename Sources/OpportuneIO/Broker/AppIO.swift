@@ -109,7 +109,8 @@ public final class AppIO: @unchecked Sendable {
   }
 
   /// Performs a call: inline if that needs no waiting, on the caller's worker if it waits for a short read of
-  /// the device, otherwise through the reactor.
+  /// the device, where the workers wait if it is a receive of an active app without a limit, otherwise
+  /// through the reactor.
   ///
   /// - Parameter limit: the time limit from now on; `nil` is none.
   @discardableResult
@@ -130,6 +131,12 @@ public final class AppIO: @unchecked Sendable {
         switch try tryOnWorker(call, done: done) {
         case .whole(let moved): return moved
         case .part(let moved): done = moved
+        }
+        if call.mayWaitForReadiness {
+          switch try await receiveOnWorker(call, done: done) {
+          case .whole(let moved): return moved
+          case .part(let moved): done = moved
+          }
         }
       }
     }

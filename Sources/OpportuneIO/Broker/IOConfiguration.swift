@@ -124,6 +124,9 @@ public struct IOConfiguration: Sendable {
   /// Whether who is waited for in the foreground has its requests in the foreground's class; the bench turns
   /// it off to show what it brings.
   package var followsDonations = true
+  /// Whether receives of active apps wait where their workers wait, if ``triesInline`` is set; the bench
+  /// turns it off to show what it brings.
+  package var receivesOnWorkers = true
   /// For tests: see `opp_ring_config.fault`. Receives the operation; a result other than nil replaces the
   /// kernel's answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?

@@ -15,29 +15,61 @@ extension AppIO {
   }
 
   /// Tries a read, a receive or a send inline. If the call ends here, its buffers are given back.
-  func tryInline(_ call: IOCall) throws(IOError) -> InlineResult {
-    guard reactor.triesInline, call.canBeInline else { return .part(0) }
+  ///
+  /// - Parameter done: bytes of a receive that were moved before.
+  func tryInline(_ call: IOCall, done: Int = 0) throws(IOError) -> InlineResult {
+    guard reactor.triesInline, call.canBeInline else { return .part(done) }
     // A direct read never ends without waiting: it would be asked for in vain.
-    if call.mayWaitOnWorker, kind(of: call) == .direct { return .part(0) }
+    if call.mayWaitOnWorker, kind(of: call) == .direct { return .part(done) }
     var op = call.op
-    op.length = UInt32(min(call.total, 1 << 30))
+    op.address += UInt64(done)
+    op.length = UInt32(min(call.total - done, 1 << 30))
     let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore, by: call.standing) {
       let moved = opp_ring_try(&op)
       // Counted inside the gate: the app's statistics include this call however soon the app ends.
       if moved >= 0 {
-        let isWhole = !call.leavesRest(afterMoving: Int(moved))
+        let isWhole = moved == 0 || !call.leavesRest(afterMoving: done + Int(moved))
         entry.inline.count(Int(moved), writes: call.writes, isWhole: isWhole)
       } else if !Self.isNoAnswer(moved) {
         entry.inline.countFailure()
       }
       return moved
     }
-    guard let moved = tried, !Self.isNoAnswer(moved) else { return .part(0) }
-    if moved >= 0, call.leavesRest(afterMoving: Int(moved)) { return .part(Int(moved)) }
+    guard let moved = tried, !Self.isNoAnswer(moved) else { return .part(done) }
+    if moved > 0, call.leavesRest(afterMoving: done + Int(moved)) { return .part(done + Int(moved)) }
     call.giveBackBuffers()
     // Do not repeat the call: a socket reports some errors only once.
-    guard moved >= 0 else { throw call.error(.system(Errno(rawValue: -moved))) }
-    return .whole(Int(moved))
+    guard moved >= 0 else { throw call.error(.system(Errno(rawValue: -moved)), done: done) }
+    return .whole(done + Int(moved))
+  }
+
+  /// Waits for a receive's descriptor where the workers of the app's scheduler wait, and receives then: no
+  /// other thread is in between. For a socket that the broker has made, of an active app. If the call ends
+  /// here, its buffers are given back.
+  ///
+  /// A close of the descriptor, the end of the app and a cancellation end it as they end a request. What
+  /// comes while the app is suspended, or in the background, is received when it is its turn, by the reactor.
+  func receiveOnWorker(_ call: IOCall, done: Int) async throws(IOError) -> InlineResult {
+    guard reactor.receivesOnWorkers, let readiness = entry.readiness, readiness.watches(call.op.fd) else {
+      return .part(done)
+    }
+    let wait = ReceiveWait(call, readiness)
+    var done = done
+    while entry.source.view.state(on: call.device) == .active {
+      switch await wait.wait(done: done) {
+      case .refused: return .part(done)
+      case .cancelled:
+        call.giveBackBuffers()
+        throw call.error(.cancelled, done: done)
+      case .ended(let request): return .whole(try request.value())
+      case .again: break
+      }
+      switch try tryInline(call, done: done) {
+      case .whole(let moved): return .whole(moved)
+      case .part(let moved): done = moved
+      }
+    }
+    return .part(done)
   }
 
   private func kind(of call: IOCall) -> DescriptorKinds.Kind {

@@ -33,6 +33,11 @@ struct InlineGate: ~Copyable {
     word.load(ordering: .relaxed) & ~(Self.waiting | Self.callersMask)
   }
 
+  /// The same, in an order with what the caller did before: see `close()`.
+  var closesNow: UInt64 {
+    word.load(ordering: .sequentiallyConsistent) & ~(Self.waiting | Self.callersMask)
+  }
+
   /// Enters, unless the gate was closed since.
   ///
   /// - Parameter closes: the value of ``closes`` when the call began.
@@ -61,7 +66,9 @@ struct InlineGate: ~Copyable {
   /// Closes the gate: from now on no caller enters that has read ``closes`` before. Returns the new count.
   func close() -> UInt64 {
     word.bitwiseOr(Self.waiting, ordering: .relaxed)  // first: no caller may enter with the new count
-    let word = word.wrappingAdd(Self.oneClose, ordering: .relaxed).newValue
+    // seqCst: pairs with `closesNow`. The reactor looks for waits next, and a wait looks here once it is
+    // there to be found.
+    let word = word.wrappingAdd(Self.oneClose, ordering: .sequentiallyConsistent).newValue
     return word & ~(Self.waiting | Self.callersMask)
   }
 

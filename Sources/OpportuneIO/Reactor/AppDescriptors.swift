@@ -34,6 +34,8 @@ struct AppDescriptors {
     entries[descriptor] = Entry(descriptor, isSocket: isSocket)
   }
 
+  func hasSocket(_ descriptor: Int32) -> Bool { entries[descriptor]?.isSocket ?? false }
+
   mutating func remove(_ descriptor: Int32) { entries[descriptor] = nil }
 
   /// Empties the table, and returns the descriptors that the caller must close.

@@ -1,3 +1,5 @@
+import OpportuneScheduler
+
 /// The reactor's record of one app: its last known state, its requests, its descriptors, its end.
 ///
 /// Invariants:
@@ -14,6 +16,8 @@ final class AppEntry: @unchecked Sendable {
   let name: String
   let source: AppStateSource
   let inline = InlineCalls()
+  /// Where the app's receives wait while it is active; nil where they wait in the reactor.
+  let readiness: DescriptorReadiness?
 
   var descriptors = AppDescriptors()
   private(set) var watches: [Watch] = []
@@ -22,6 +26,7 @@ final class AppEntry: @unchecked Sendable {
     self.slot = slot
     self.name = name
     self.source = source
+    readiness = source.app?.readiness
     state = source.view.state
     runningState = state == .suspended ? .background : state
   }

@@ -43,6 +43,7 @@ final class Reactor: @unchecked Sendable {
   private let opens: OpenLimiter
   private let closer: DescriptorCloser
   private let sockets: SocketModerator
+  private let watched: WatchedDescriptors
   private let replies: Replies
   private let statistics = ReactorStatistics()
   /// The thread's place in a scheduler's real-time foreground: of the first that has one.
@@ -73,10 +74,11 @@ final class Reactor: @unchecked Sendable {
       now: clock.now)
     closer = DescriptorCloser(submissions, gates, apps)
     sockets = SocketModerator(configuration, logger)
-    replies = Replies(configuration, queues, closer, sockets)
+    watched = WatchedDescriptors(isOn: configuration.receivesOnWorkers && configuration.triesInline)
+    replies = Replies(configuration, queues, closer, sockets, watched)
     opens = OpenLimiter(mayLose: capabilities.backend == .OPP_RING_THREADS)
     let operations = KernelOperations(configuration, capabilities, registered)
-    path = RequestPath(clock, timers, operations, submissions, queues, opens, closer, replies)
+    path = RequestPath(clock, timers, operations, submissions, queues, opens, closer, replies, watched)
     termination = AppTermination(path, queues, closer, submissions)
 
     donations.begin(for: self)
@@ -138,6 +140,9 @@ final class Reactor: @unchecked Sendable {
 
   /// Whether reads of the foreground may wait for the device on their callers' threads.
   var waitsOnWorkers: Bool { triesInline && readsOnWorkers.most > 0 }
+
+  /// Whether receives of active apps may wait with their schedulers' workers.
+  var receivesOnWorkers: Bool { triesInline && configuration.receivesOnWorkers }
 
   /// Whether the thread has ended.
   var hasEnded: Bool { mailbox.hasEnded }
@@ -254,6 +259,10 @@ final class Reactor: @unchecked Sendable {
     assert(app.held.isEmpty)
     statistics.keep(app)
     for watch in app.watches { watch.stop() }
+    // Of an app that was not terminated: nobody of it waits any more.
+    for descriptor in app.descriptors.numbers {
+      for wait in watched.remove(descriptor) { wait.becameReady() }
+    }
     _ = queues.remove(app)
     apps.remove(app)
   }

@@ -15,6 +15,7 @@ final class Replies {
   private let queues: DeviceQueues
   private let closer: DescriptorCloser
   private let sockets: SocketModerator
+  private let watched: WatchedDescriptors
   /// Callers to resume, by class.
   private var callers: [[Request.Caller]] = [[], []]
   private var discarded: [Unmanaged<ReactorMessage>] = []
@@ -23,9 +24,9 @@ final class Replies {
 
   init(
     _ configuration: IOConfiguration, _ queues: DeviceQueues, _ closer: DescriptorCloser,
-    _ sockets: SocketModerator
+    _ sockets: SocketModerator, _ watched: WatchedDescriptors
   ) {
-    (self.queues, self.closer, self.sockets) = (queues, closer, sockets)
+    (self.queues, self.closer, self.sockets, self.watched) = (queues, closer, sockets, watched)
     reportHeld = configuration.heldCompletions == .report ? configuration.onHeldCompletion : nil
   }
 
@@ -41,6 +42,13 @@ final class Replies {
     }
     if request.call.code == .OPP_RING_CONNECT { sockets.moderate(request.call.op.fd, of: app) }
     if app.state == .suspended, !app.isTerminated { hold(request) } else { answer(request) }
+  }
+
+  /// Has the caller of a receive that has not ended try again; not before its app is resumed.
+  ///
+  /// - Precondition: as of ``deliver(_:_:)``.
+  func deliverAgain(_ request: Request) {
+    if request.app.state == .suspended, !request.app.isTerminated { hold(request) } else { answer(request) }
   }
 
   /// Resumes the request's caller at the end of the turn.
@@ -82,6 +90,9 @@ final class Replies {
       return closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) {}
     }
     app.descriptors.add(descriptor, isSocket: isSocket)
+    // One of this number that was closed behind the broker's back has left its watch.
+    for wait in watched.remove(descriptor) { wait.becameReady() }
+    watched.add(descriptor, of: app)
     sockets.moderate(descriptor, of: app)
   }
 

@@ -21,6 +21,7 @@ final class RequestPath {
   private let opens: OpenLimiter
   private let closer: DescriptorCloser
   private let replies: Replies
+  private let watched: WatchedDescriptors
   /// Whether new requests are refused because the reactor is ending.
   private(set) var isEnding = false
 
@@ -29,7 +30,8 @@ final class RequestPath {
 
   init(
     _ clock: ReactorClock, _ timers: Timers, _ operations: KernelOperations, _ submissions: SubmissionQueue,
-    _ queues: DeviceQueues, _ opens: OpenLimiter, _ closer: DescriptorCloser, _ replies: Replies
+    _ queues: DeviceQueues, _ opens: OpenLimiter, _ closer: DescriptorCloser, _ replies: Replies,
+    _ watched: WatchedDescriptors
   ) {
     self.clock = clock
     self.timers = timers
@@ -39,6 +41,7 @@ final class RequestPath {
     self.opens = opens
     self.closer = closer
     self.replies = replies
+    self.watched = watched
   }
 
   func refuseFromNowOn() { isEnding = true }
@@ -60,6 +63,8 @@ final class RequestPath {
       request.deadline = deadline
       timers.set(.deadline(deadline), at: request.call.deadline)
     }
+    // The socket's next receive waits with the workers: its app was in the background before.
+    if request.call.code == .OPP_RING_RECEIVE { watched.add(request.call.op.fd, of: app) }
     enqueue(request)
   }
 
@@ -336,6 +341,7 @@ final class RequestPath {
         letGo(request)
       }
     }
+    ReceiveWait.claimAll(of: app) { end($0, because: .terminated) }
     replies.answerHeldAtEnd(of: app)
   }
 
@@ -358,6 +364,7 @@ final class RequestPath {
   /// of that.
   func close(_ descriptor: Int32, of app: AppEntry, send: @escaping () -> Void) {
     closer.begin(descriptor, of: app, send: send)
+    for wait in watched.remove(descriptor) { end(wait, because: .system(.canceled)) }
     for request in closer.requests(on: descriptor) {
       if request.isAccepted {
         request.toEnding(because: .system(.canceled))
@@ -369,6 +376,23 @@ final class RequestPath {
       }
     }
     closer.closeIfQuiet(descriptor)
+  }
+
+  // MARK: Receives that wait with the workers
+
+  /// Ends a receive that this thread has claimed.
+  private func end(_ wait: ReceiveWait, because reason: IOError.Code) {
+    let request = wait.toRequest()
+    request.app.countSubmitted(as: queues.ioClass(of: request))
+    end(request, .failed(reason))
+  }
+
+  /// Something has come for a receive of a suspended app, claimed by the poster: held like a completion.
+  func hold(_ wait: ReceiveWait) {
+    let request = wait.toRequest()
+    request.toEnded()
+    follow(request.app)
+    replies.deliverAgain(request)
   }
 
   // MARK: Out

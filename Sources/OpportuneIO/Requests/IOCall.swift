@@ -166,6 +166,9 @@ struct IOCall {
   /// Whether the call may wait on its caller's worker, if the file is one on a device.
   var mayWaitOnWorker: Bool { total > 0 && code == .OPP_RING_READ && device == .storage && !isStream }
 
+  /// Whether the call may wait for its descriptor with the workers of the app's scheduler.
+  var mayWaitForReadiness: Bool { total > 0 && code == .OPP_RING_RECEIVE }
+
   /// Whether the reactor must do the rest after `moved` bytes inline. A read of a file may have stopped where
   /// the page cache ends; a stream returns what it has.
   func leavesRest(afterMoving moved: Int) -> Bool {

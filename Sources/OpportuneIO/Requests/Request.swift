@@ -24,10 +24,13 @@ final class Request: ReactorMessage, @unchecked Sendable {
     /// A blocked thread whose memory is borrowed. It continues only when the kernel has ended the request,
     /// whatever ended the request before. The semaphore is invalid from then on.
     case thread(UnsafeMutablePointer<sem_t>)
+    /// A task that waited for its descriptor elsewhere.
+    case wait(ReceiveWait)
 
     func resume() {
       switch self {
       case .task(let continuation): continuation.resume()
+      case .wait(let wait): wait.answer()
       case .thread(let semaphore): sem_post(semaphore)
       }
     }
@@ -174,6 +177,13 @@ final class Request: ReactorMessage, @unchecked Sendable {
     case .failed(let code): throw call.error(code, done: done)
     case .pending: throw IOError(.unavailable, "\(call.code) was never answered")
     }
+  }
+
+  /// Whether the caller is to try again: nothing has ended the call. Read by the caller after it was resumed.
+  var isPending: Bool {
+    _ = isAnswered.load(ordering: .acquiring)  // [answer]
+    if case .pending = outcome { return true }
+    return false
   }
 
   override func refuse() {

@@ -109,7 +109,10 @@ final class AppCore: @unchecked Sendable {
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
     // A continuation after a yield, and a job that a task leaves behind as it suspends, are taken next by
     // this same worker.
-    let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
+    // What a worker harvests between two jobs has nothing to do with them, but is taken next as well.
+    let isHarvested = worker?.harvests ?? false
+    let isOwn = worker.map { !isHarvested && (kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving) } ?? false
+    let taker = isOwn || isHarvested ? worker : nil
     let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
     let (band, base) = (Band(rawValue: here.band) ?? .background, BasePriority(priority))
     if isOwn, identity != 0, let worker, worker.identity == 0 {
@@ -118,7 +121,7 @@ final class AppCore: @unchecked Sendable {
     // Jobs of actors and continuations have no identity. They start at the depth of the slice that queues
     // them.
     let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker, movesOn: isOwn,
+      ofQueued: identity, submitter: isHarvested ? nil : worker, movesOn: isOwn,
       origin: worker == nil ? DemotionAccounts.origin(here.number, in: self) : nil, app: self)
     let rank = engine.rank(base, band: band, depth: depth)
     let stamp = statistics.stamp(here)
@@ -137,7 +140,7 @@ final class AppCore: @unchecked Sendable {
         return false
       }
       let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
-      return push(entry, to: place, rank: rank, producer: producer, by: isOwn ? worker : nil)
+      return push(entry, to: place, rank: rank, producer: producer, by: taker)
     }
     let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
     if !isActor {
@@ -145,13 +148,13 @@ final class AppCore: @unchecked Sendable {
       tree.forEachDonor { donor in
         let rank = engine.rank(base, band: donor.band, depth: depth)
         _ = promotable.push(
-          to: donor, donor.raw, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
+          to: donor, donor.raw, rank: rank, producer: producer, stamp: stamp, by: taker)
       }
     }
     // Always queue it in the app's own queue as well: a donor may be suspended before a worker takes the job
     // there.
     if promotable.push(
-      to: self, place, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
+      to: self, place, rank: rank, producer: producer, stamp: stamp, by: taker)
     {
       return true
     }

@@ -216,6 +216,7 @@ final class Engine: @unchecked Sendable {
   func close() {
     phase.store(.closed, ordering: .sequentiallyConsistent)
     for pool in pools { opp_pool_close(pool.raw) }
+    DescriptorReadiness(of: self)?.close()
     dropIfClosed()
   }
 

@@ -13,6 +13,9 @@ final class PoolState: @unchecked Sendable {
   let loweredOnceMask: UInt64
   // Every access to the memory behind it is atomic.
   let raw: OpaquePointer
+  /// The descriptors that parked workers wait for: of the foreground's pool, where the kernel has given it
+  /// the two descriptors that it takes.
+  let readiness: OpaquePointer?
   /// Monitor's thread only: the CPU time of the pool's workers when extra room was last granted.
   private var cpuAtExtra: UInt64 = 0
   /// How many blocked workers were replaced.
@@ -46,6 +49,8 @@ final class PoolState: @unchecked Sendable {
     }
     self.raw = raw
     self.pool = pool
+    readiness = pool == .foreground ? opp_readiness_create() : nil
+    if let readiness { opp_pool_set_readiness(raw, readiness) }
     mask = configuration.bands.mask(of: pool, in: configuration)
     demotedMask = configuration.bands.demotedMask & mask
     loweredOnceMask = configuration.bands.loweredOnceMask & demotedMask
@@ -53,7 +58,10 @@ final class PoolState: @unchecked Sendable {
     setWidth(width, configuration)
   }
 
-  deinit { opp_pool_destroy(raw) }
+  deinit {
+    opp_pool_destroy(raw)
+    if let readiness { opp_readiness_destroy(readiness) }
+  }
 
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     let workers = attainable.load(ordering: .relaxed)

@@ -47,6 +47,9 @@ final class Worker: @unchecked Sendable {
   private var hasAccount = false
   /// The sleep for which the running slice's task is about to suspend.
   private var sleep: SleepTimer?
+  /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
+  /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
+  private(set) var harvests = false
 
   init(engine: Engine, pool: PoolState, slot: UInt32) {
     self.engine = engine
@@ -152,6 +155,7 @@ final class Worker: @unchecked Sendable {
       switch opp_worker_next(raw, lastEnd ?? 0, isLowered, &taken) {
       case .OPP_NEXT_JOB:
         execute(taken)
+        harvestIfNobodyLeads()
       case .OPP_NEXT_PARK:
         if !park() { return }
       case .OPP_NEXT_RAISE:
@@ -166,26 +170,62 @@ final class Worker: @unchecked Sendable {
     lastEnd = nil
     batch.flush()
     app = nil
-    if engine.isSurplus(pool) { return false }
-    // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
-    if engine.isDraining { engine.monitor.ring() }
-    var parked = opp_worker_begin_park(raw)
-    if parked == .OPP_PARKED_SLEEPS {
-      // Before the sleep and not after it, where a job waits for these three system calls.
-      usage.anchor(report.meter)
-      parked = opp_worker_end_park(raw)
-      usage.slept()
-      unslept = 0
+    while true {
+      if engine.isSurplus(pool) {
+        passLead()
+        return false
+      }
+      // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
+      if engine.isDraining { engine.monitor.ring() }
+      var parked = opp_worker_begin_park(raw)
+      if parked == .OPP_PARKED_SLEEPS {
+        // Before the sleep and not after it, where a job waits for these three system calls.
+        usage.anchor(report.meter)
+        var harvest = opp_harvest()
+        parked = opp_worker_end_park(raw, &harvest)
+        usage.slept()
+        unslept = 0
+        if harvest.count > 0 { resume(harvest) }
+      }
+      switch parked {
+      case .OPP_PARKED_AGAIN: continue
+      case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS:
+        passLead()
+        return true
+      case .OPP_PARKED_ENDS: return false
+      case .OPP_PARKED_SPARE:
+        passLead()
+        // The worker may have been woken in order to end.
+        guard pool.takeSurplus() else { return true }
+        opp_worker_end(raw)
+        return false
+      }
     }
-    switch parked {
-    case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS: return true
-    case .OPP_PARKED_ENDS: return false
-    case .OPP_PARKED_SPARE:
-      // The worker may have been woken in order to end.
-      guard pool.takeSurplus() else { return true }
-      opp_worker_end(raw)
-      return false
+  }
+
+  // MARK: Readiness
+
+  /// The worker parks no more: another is to wait for the descriptors of the pool, if none does.
+  private func passLead() { engine.follow(opp_worker_passes_lead(raw), in: pool) }
+
+  /// Resumes those whose descriptors have become ready. The first job that they queue this worker takes
+  /// itself, if it has a run token.
+  private func resume(_ harvest: opp_harvest) {
+    harvests = true
+    withUnsafePointer(to: harvest) { harvest in
+      for index in 0..<harvest.pointee.count {
+        let waiter = Unmanaged<ReadinessWaiter>.fromOpaque(opp_harvest_waiter(harvest, index))
+        waiter.takeUnretainedValue().delegate.becameReady()
+      }
     }
+    harvests = false
+  }
+
+  /// Where each worker is inside a job, and no further one can be had, they look between their jobs.
+  @inline(__always) private func harvestIfNobodyLeads() {
+    guard pool.readiness != nil, !isLowered, let lastEnd else { return }
+    var harvest = opp_harvest()
+    if opp_worker_harvest(raw, lastEnd, &harvest) > 0 { resume(harvest) }
   }
 
   // MARK: One job

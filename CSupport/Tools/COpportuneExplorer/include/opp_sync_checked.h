@@ -112,6 +112,41 @@ static inline bool opp_timer_read(int timer) {
     return oppx_timer_read(timer);
 }
 
+/* An edge-triggered epoll whose descriptors are notifiers: an edge of each is taken once. They are added
+ * before the threads begin, and none is removed: an event of a removed one comes late. */
+typedef struct opp_poller {
+    uint32_t count;
+    int descriptors[8];
+    uint32_t numbers[8];
+} opp_poller;
+
+static inline int opp_poller_open(opp_poller *poller) {
+    poller->count = 0;
+    return 0;
+}
+
+static inline void opp_poller_close(opp_poller *poller) {
+    (void)poller;
+}
+
+static inline int opp_poller_add(opp_poller *poller, int descriptor, uint32_t number) {
+    poller->descriptors[poller->count] = descriptor;
+    poller->numbers[poller->count++] = number;
+    return 0;
+}
+
+static inline void opp_poller_remove(opp_poller *poller, int descriptor) {
+    (void)poller, (void)descriptor;
+}
+
+static inline int opp_poller_wait(opp_poller *poller, uint32_t *numbers, int most, bool waits) {
+    int count = 0;
+    if (waits) (void)oppx_timer_wait(poller->descriptors, poller->count);
+    for (uint32_t i = 0; i < poller->count && count < most; i++)
+        if (oppx_timer_read(poller->descriptors[i])) numbers[count++] = poller->numbers[i];
+    return count;
+}
+
 /* --- Memory ---------------------------------------------------------------------------------- */
 
 #define OPPX_GIVEN(size, alignment) (oppx_refuses() ? NULL : oppx_allocate(size, alignment))

@@ -6,7 +6,7 @@ import SystemPackage
 final class OpportuneServer: SearchServer, @unchecked Sendable {
   /// What is turned off, so that everyone sees what it brings.
   enum Lack {
-    case nothing, memoryBroker, ioBroker, donation, ioDonation
+    case nothing, memoryBroker, ioBroker, donation, ioDonation, receivesOnWorkers
   }
 
   private struct Running: Sendable {
@@ -34,6 +34,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     let indexing = try scheduler.makeApp(named: "indexing", band: .background)
     var configuration = IOConfiguration()
     configuration.followsDonations = lack != .ioDonation
+    configuration.receivesOnWorkers = lack != .receivesOnWorkers
     let broker = try IOBroker(configuration: configuration)
     let foreground = try broker.makeIO(for: queries)
     let background = try broker.makeIO(for: indexing)

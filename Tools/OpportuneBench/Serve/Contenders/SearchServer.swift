@@ -53,6 +53,9 @@ package struct ServeContender: Sendable {
       "opportune where who is waited for is raised on the CPU, but not its reads"
     ) { OpportuneServer(lacks: .ioDonation) },
     ServeContender(
+      "opportune-reactor-receives", "opportune where a receive waits in the reactor, not with the workers"
+    ) { OpportuneServer(lacks: .receivesOnWorkers) },
+    ServeContender(
       "opportune-real-time", "opportune with its foreground in a real-time class, within bounds"
     ) { OpportuneServer(foregroundClass: .realTime()) },
   ]
