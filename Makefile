@@ -2,8 +2,10 @@
 # ARGS goes to the command that a target runs: make bench ARGS="--contender opportune,threads --seconds 30"
 
 ARGS ?=
+export PREFIX ?= /usr/local
+export DESTDIR ?=
 .DEFAULT_GOAL := help
-.PHONY: help bench test bench-micro format lint sanitize docs requirements clean
+.PHONY: help bench test bench-micro format lint sanitize docs requirements install uninstall clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +34,12 @@ docs: ## Build the documentation into docs/.docc-build.
 
 requirements: ## Write docs/requirements.md anew from the ids that tests name.
 	@scripts/requirements $(ARGS)
+
+install: ## Install the command, units, manual page and completions: PREFIX=/usr/local, DESTDIR= for packagers.
+	@scripts/install
+
+uninstall: ## Take away what install has put there; the same PREFIX and DESTDIR.
+	@scripts/install --uninstall
 
 clean: ## Remove everything that was built.
 	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build docs/.docc-build
