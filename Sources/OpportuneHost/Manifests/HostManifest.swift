@@ -9,7 +9,7 @@ package struct HostManifest: Sendable, Hashable {
   package var name: String
   /// The program, by its path or as PATH has it, and its arguments.
   package var command: [String]
-  /// Where it starts; `nil`: in the root folder.
+  /// Where it starts; `nil`: where the host did.
   package var folder: String?
   /// Modes that keep it from being suspended.
   package var modes: [Manifest.Mode] = []
