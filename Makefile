@@ -2,11 +2,14 @@
 # ARGS goes to the command that a target runs: make bench ARGS="--contender opportune,threads --seconds 30"
 
 ARGS ?=
+export PREFIX ?= /usr/local
+export DESTDIR ?=
 .DEFAULT_GOAL := help
-.PHONY: help bench test bench-micro format lint sanitize docs requirements clibrary install uninstall clean
+.PHONY: help bench test bench-micro format lint sanitize docs requirements clibrary install install-clibrary uninstall \
+  uninstall-clibrary clean
 
 help: ## Print this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo '  ARGS="…" goes to the command that the target runs.'
 
 bench: ## Install what is missing, build the release, measure a search server beside its own indexing.
@@ -36,10 +39,16 @@ requirements: ## Write docs/requirements.md anew from the ids that tests name.
 clibrary: ## Build the C core as a library of its own, libopportune-core, which needs no Swift.
 	@$(MAKE) -s -C CSupport/OpportuneCore
 
-install: ## Install that library below PREFIX (/usr/local), into DESTDIR if that is set.
+install: install-clibrary ## Install the command, units, manual page, completions and the C library: PREFIX=/usr/local, DESTDIR= for packagers.
+	@scripts/install
+
+install-clibrary: ## Install the C library alone, without Swift.
 	@$(MAKE) -s -C CSupport/OpportuneCore install
 
-uninstall: ## Remove what `make install` has installed there.
+uninstall: uninstall-clibrary ## Take away what install has put there; the same PREFIX and DESTDIR.
+	@scripts/install --uninstall
+
+uninstall-clibrary: ## Take away the C library.
 	@$(MAKE) -s -C CSupport/OpportuneCore uninstall
 
 clean: ## Remove everything that was built.

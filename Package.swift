@@ -163,7 +163,8 @@ let package = Package(
       name: "OpportuneProperties",
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
-        "OpportuneApps", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay", "ToolSupport",
+        "OpportuneApps", "OpportuneHost", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
+        "ToolSupport",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -251,7 +252,9 @@ let package = Package(
       resources: [.copy("Examples")]),
     .testTarget(
       name: "OpportunePropertiesTests",
-      dependencies: ["OpportuneProperties", "OpportuneFuzz", "OpportuneModels", "TestSupport"],
+      dependencies: [
+        "OpportuneProperties", "OpportuneFuzz", "OpportuneHost", "OpportuneModels", "TestSupport",
+      ],
       resources: [.copy("Examples")]),
     .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
     .testTarget(

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
@@ -29,6 +30,9 @@ static void become(const opp_host_program *program, int report) {
     }
     for (int index = 0; index < 3; index++)
         if (kept[index] >= 0 && dup2(kept[index], index) < 0) goto failed;
+    /* What the caller was started with is not the program's: a lock that it has by such a descriptor would be
+       the program's as well. Before Linux 5.11 this fails, and they stay. */
+    syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     if (program->folder != NULL && chdir(program->folder) != 0) goto failed;
     sigset_t none;
     sigemptyset(&none);

@@ -30,6 +30,10 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case notStopped([Int32], after: Duration)
     /// The kernel refused: the subject, and the number of the error.
     case system(String, Int32)
+    /// The file that declares the app is wrong.
+    case manifest(HostManifestError)
+    /// The app needs a terminal; its program.
+    case terminal(String, String)
     /// The backend that was asked for does not work here; the reason.
     case backend(String, String)
   }
@@ -59,6 +63,9 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
       "not all of it has stopped after \(limit): \(pids.map(String.init).joined(separator: ", ")); "
         + "it stops when the kernel lets it"
     case .system(let what, let number): "\(what): \(errorText(number))"
+    case .manifest(let error): "the manifest \(error.message)"
+    case .terminal(let name, let program):
+      "app '\(name)' needs a terminal, which the host has none of: opportune run --name \(name) -- \(program)"
     case .backend(let name, let why): "the backend '\(name)' does not work here: \(why)"
     }
   }

@@ -11,13 +11,14 @@ final class Hosted {
 
   init(
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
-    key: String = Hosted.newKey()
+    key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog()
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
     configuration.backend = backend
     configuration.grace = grace
     configuration.locks = locks
+    configuration.catalog = catalog
     configuration.freezeLimit = .seconds(10)
     host = try ProcessHost(key: key, configuration: configuration)
   }

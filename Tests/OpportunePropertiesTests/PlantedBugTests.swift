@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
 import OpportuneFuzz
+import OpportuneHost
 import OpportuneIO
 import OpportuneLocation
 import OpportuneModels
@@ -122,6 +123,13 @@ import Testing
 
   // R-CARD-09
   @Test func parsersAreSeenToTrapAndToMisread() async throws {
+    var request = HostRequestProperty()
+    request.read = { data in
+      var request = HostRequest.read(data)
+      if request?.alone == true { request?.foreground = true }
+      return request
+    }
+    #expect(try #require(try await finding(request)).message.contains("is read as"))
     var manifest = ManifestProperty()
     manifest.read = { data in
       let result = try ManifestReader.read(data)

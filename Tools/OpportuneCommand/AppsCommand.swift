@@ -15,10 +15,13 @@ struct AppsCommand: ParsableCommand {
 
   @OptionGroup var socket: HostSocketOption
   @OptionGroup var patience: HostTimeout
+  @Flag(help: "Also those that have a manifest and do not run, with the state 'terminated'.") var all = false
   @Flag(help: "Print JSON.") var json = false
 
   func run() throws {
-    let apps = try socket.ask(HostRequest(.apps), within: patience.limit).apps ?? []
+    var request = HostRequest(.apps)
+    request.all = all
+    let apps = try socket.ask(request, within: patience.limit).apps ?? []
     if json {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -94,7 +97,8 @@ struct FrontCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "front", abstract: "Brings an app of the host to the foreground.",
     discussion: """
-      The app that was there goes to the background. A suspended one goes on.
+      The app that was there goes to the background. A suspended one goes on. One that does not run is started where it \
+      has a manifest.
 
       Example: opportune front game
       """)

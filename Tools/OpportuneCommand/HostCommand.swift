@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Glibc
 import OpportuneApps
 import OpportuneBase
@@ -55,6 +56,10 @@ struct HostCommand: ParsableCommand {
       control groups it stops programs without their noticing, with CAP_SYS_NICE it can raise again what it lowered. It \
       serves processes of its own user alone.
 
+      Apps that have a manifest are started by opportune run NAME and opportune front NAME. Manifests are files .plist, \
+      .json and .desktop in the folders of --manifests; .desktop files that programs have installed are found by their \
+      names as well.
+
       Example: opportune host &
       """)
 
@@ -63,6 +68,12 @@ struct HostCommand: ParsableCommand {
   @Option(help: "Seconds from SIGTERM to the kill, 0.1 to 3600.") var grace = 5.0
   @Option(help: "Apps that hold locks of files are to be suspended: refuse, terminate or ignore.")
   var locks = LockPolicy.Answer.refuse
+  @Option(
+    help: ArgumentHelp(
+      "A folder of manifests; may be repeated, the first counts. Default: $XDG_CONFIG_HOME/opportune/apps and "
+        + "/etc/opportune/apps.", valueName: "folder"), completion: .directory)
+  var manifests: [String] = []
+  @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
   func validate() throws {
@@ -71,6 +82,7 @@ struct HostCommand: ParsableCommand {
   }
 
   func run() throws {
+    let service = ServiceNotice()
     let path = try socket.path()
     if let end = path.lastIndex(of: "/"), socket.socket == nil { mkdir(String(path[..<end]), 0o700) }
     // Before the first thread, which takes over what is blocked.
@@ -89,12 +101,23 @@ struct HostCommand: ParsableCommand {
       configuration.backend = backend
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
+      configuration.catalog = catalog()
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
+      if sweep {
+        let left = host.apps().map(\.id.printable)
+        host.stop()
+        return try StandardOutput.write(
+          left.isEmpty ? "no app was left\n" : "left, and running now: \(left.joined(separator: ", "))\n")
+      }
       running.host = host
       for note in host.notes { printToStandardError("Note: \(note)") }
       try StandardOutput.write("The host listens at '\(path)'.\n")
+      if let problem = service?.send("READY=1", "STATUS=The host listens at '\(path)'.") {
+        printToStandardError("Note: \(problem)")
+      }
       var signal: Int32 = 0
       while sigwait(&ends, &signal) != 0 {}
+      _ = service?.send("STOPPING=1")
       running.host = nil
       host.stop()
       withExtendedLifetime(listener) {}
@@ -103,6 +126,14 @@ struct HostCommand: ParsableCommand {
     } catch let error as ProcessHostError {
       throw Failure(error.message)
     }
+  }
+
+  private func catalog() -> ManifestCatalog {
+    let environment = ProcessInfo.processInfo.environment
+    return ManifestCatalog(
+      folders: manifests.isEmpty ? ManifestCatalog.standardFolders(environment: environment) : manifests,
+      applications: ManifestCatalog.applicationFolders(environment: environment),
+      log: { printToStandardError("Note: \($0)") })
   }
 
   /// The host, for the socket's thread.

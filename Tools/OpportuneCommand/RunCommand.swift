@@ -8,11 +8,15 @@ struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "run", abstract: "Runs a program as an app of the host.",
     discussion: """
-      It becomes the program: terminal, signals, job control, folder and exit status are as without it, and its \
+      With a name alone the host starts the app that has this name in a manifest, unless it runs; a suspended one goes on. \
+      Its input is empty, its output the host's.
+
+      With '--' this command becomes the program: terminal, signals, job control, folder and exit status are as without it, and its \
       environment has one variable more, OPPORTUNE_APP. The status is 127 where the program is not found, and 126 where \
       it cannot be executed.
 
-      Example: opportune run -- make -j8
+      Examples: opportune run -- make -j8
+                opportune run mail
       """)
 
   @OptionGroup var socket: HostSocketOption
@@ -20,14 +24,30 @@ struct RunCommand: ParsableCommand {
   @Option(help: "The app's name. Default: that of the program's file, with a number where it is taken.")
   var name: String?
   @OptionGroup var patience: HostTimeout
+  @Argument(help: "An app that has a manifest: opportune apps --all lists them.") var app: String?
   @Argument(parsing: .postTerminator, help: "The program and its arguments, behind '--'.")
   var command: [String] = []
 
   func validate() throws {
-    if command.isEmpty { throw ValidationError("there is no program: expected opportune run -- PROGRAM") }
+    if let app {
+      guard command.isEmpty else {
+        throw ValidationError("there are an app '\(app)' and a program: expected one of them")
+      }
+      if name != nil { throw ValidationError("--name is for a program: an app has its manifest's") }
+    } else if command.isEmpty {
+      throw ValidationError("there is no program: expected opportune run -- PROGRAM, or opportune run APP")
+    }
   }
 
   func run() throws {
+    if let app {
+      var request = HostRequest(.start, name: app)
+      request.foreground = foreground
+      let answer = try socket.ask(request, within: patience.limit)
+      for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
+      let what = answer.pid.map { "was started: process \($0)" } ?? "runs already"
+      return try StandardOutput.write("app '\(app.printable)' \(what)\n")
+    }
     let program = command[0]
     let path = try Self.find(program)
     var request = HostRequest(.adopt, name: name ?? AppName.derived(from: program))
@@ -46,20 +66,9 @@ struct RunCommand: ParsableCommand {
 
   /// As a shell finds it.
   static func find(_ program: String) throws -> String {
-    guard !program.contains("/") else {
-      guard access(program, X_OK) == 0 else { throw failure(program, errno) }
-      return program
-    }
-    let folders = getenv("PATH").map { String(cString: $0) } ?? "/usr/local/bin:/usr/bin:/bin"
-    var found: Int32 = ENOENT
-    for folder in folders.split(separator: ":", omittingEmptySubsequences: false) {
-      let path = (folder.isEmpty ? "." : String(folder)) + "/" + program
-      var status = stat()
-      guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { continue }
-      if access(path, X_OK) == 0 { return path }
-      found = EACCES
-    }
-    throw failure(program, found)
+    let (path, error) = ProgramFile.find(program)
+    guard let path else { throw failure(program, error) }
+    return path
   }
 
   private static func failure(_ program: String, _ number: Int32) -> ExitCode {

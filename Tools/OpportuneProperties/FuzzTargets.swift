@@ -18,6 +18,7 @@ package enum FuzzTargets {
     PropertyTarget(TraceProperty()),
     PropertyTarget(GeoJSONProperty()),
     PropertyTarget(GPSDProperty()),
+    PropertyTarget(HostRequestProperty()),
     PropertyTarget(IOSchedulerProperty(ForgetfulScheduler.self, name: "canary-io-scheduler", isCanary: true)),
   ]
 

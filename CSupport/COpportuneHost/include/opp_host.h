@@ -28,8 +28,9 @@ typedef struct opp_host_program {
 /*
  * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
  * no instruction of it runs outside. Signals have their default actions there, but for those that the caller
- * ignores. `pidfd` is close-on-exec, the caller's to close. Returns the pid; -errno of clone3, or of what
- * kept the program from starting (as -ENOENT), and then no process is left. Any thread.
+ * ignores; of descriptors it has the standard ones alone. `pidfd` is close-on-exec, the caller's to close.
+ * Returns the pid; -errno of clone3, or of what kept the program from starting (as -ENOENT), and then no
+ * process is left. Any thread.
  */
 pid_t opp_host_start(const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
 

@@ -50,9 +50,7 @@ public enum ManifestReader {
 
   /// - Throws: ``ManifestError``.
   public static func read(_ data: Data) throws(ManifestError) -> Result {
-    guard case .object(let keys) = try parse(data) else {
-      throw ManifestError(.value(path: "/", expected: "a dictionary", found: "something else"))
-    }
+    let keys = try document(data)
     var manifest = Manifest(identifier: "")
     var unknownKeys: [String] = []
     var unknownModes: [String] = []
@@ -85,6 +83,14 @@ public enum ManifestReader {
     }
     if manifest.identifier.isEmpty { throw ManifestError(.missing(path: "CFBundleIdentifier")) }
     return Result(manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
+  }
+
+  /// All keys of a document, also those that are not of ``Manifest``.
+  package static func document(_ data: Data) throws(ManifestError) -> [String: DocumentValue] {
+    guard case .object(let keys) = try parse(data) else {
+      throw ManifestError(.value(path: "/", expected: "a dictionary", found: "something else"))
+    }
+    return keys
   }
 
   private static func parse(_ data: Data) throws(ManifestError) -> DocumentValue {

@@ -150,7 +150,15 @@ struct ControlGroupTree {
   }
 
   /// The host's own group of version 2, where it is mounted.
-  private static func ownGroup() -> String? { group(of: getpid()) }
+  private static func ownGroup() -> String? { group(of: getpid()).map(ofService) }
+
+  /// What systemd runs beside a service, as when it has ended, is in a group `.control` below the service's
+  /// own, where its subtree is delegated.
+  static func ofService(_ group: String) -> String {
+    let end = "/.control"
+    return group.hasSuffix(end) && group.utf8.count > end.utf8.count
+      ? String(group.dropLast(end.count)) : group
+  }
 
   /// The group of version 2 of a process, where it is mounted.
   static func group(of pid: pid_t) -> String? {

@@ -10,14 +10,19 @@ extension HostCore {
     case .lifecycle(let effect): return carryOut(effect, of: app)
     case .restrict(let restrictions):
       switch restrictions.cpu {
-      case .foreground: app.note(app.classes.set(isBackground: false, of: app.group.members))
-      case .background: app.note(app.classes.set(isBackground: true, of: app.group.members))
-      case .none: break  // it is frozen or ended, by effects of their own
+      case .foreground:
+        app.backgroundEnd = nil
+        app.note(app.classes.set(isBackground: false, of: app.group.members))
+      case .background:
+        app.backgroundEnd = app.declared?.backgroundTime.map { now + $0 }
+        app.note(app.classes.set(isBackground: true, of: app.group.members))
+      case .none: app.backgroundEnd = nil  // it is frozen or ended, by effects of their own
       }
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])
     case .taskEnded(let task): if app.task == task { app.task = nil }
-    case .diagnose(.callbackOverrun(.willTerminate)): kill(app)
+    // Who has a grace of its own is killed when that is over.
+    case .diagnose(.callbackOverrun(.willTerminate)): if app.killAt == nil { kill(app) }
     case .diagnose(.sliceOverrun): app.note(["not all of it had stopped in time"])
     case .launched, .moved, .ignored, .expire, .pauseAudio, .resumeAudio, .deliver, .coalesced, .notify, .ask,
       .data, .heartbeat, .fetch, .locationEvent, .completion, .granted, .denied, .revoked, .lockGranted,
@@ -30,6 +35,7 @@ extension HostCore {
   private func carryOut(_ effect: LifecycleEffect, of app: HostedProcess) -> AppEvent? {
     switch effect {
     case .deliver(.willTerminate):
+      app.killAt = app.declared?.grace.map { now + $0 }
       app.group.signal(SIGTERM)
       // Stopped from a terminal, it would not hear of it.
       app.group.signal(SIGCONT)
@@ -58,7 +64,7 @@ extension HostCore {
     }
   }
 
-  private func kill(_ app: HostedProcess) {
+  func kill(_ app: HostedProcess) {
     do throws(ProcessHostError) { try app.group.kill() } catch { app.note(["\(error)"]) }
   }
 }

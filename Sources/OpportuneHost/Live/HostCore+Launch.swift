@@ -4,7 +4,7 @@ internal import Glibc
 extension HostCore {
   /// Starts a program; with control groups it is born in its own.
   func launch(
-    _ command: [String], name: String, foreground: Bool, descriptors: [Int32]
+    _ command: [String], name: String, foreground: Bool, descriptors: [Int32], declared: HostManifest? = nil
   ) throws(ProcessHostError) -> Int32 {
     guard let path = command.first, !command.contains(where: { $0.utf8.contains(0) }) else {
       throw ProcessHostError(.program(command.first ?? "", EINVAL))
@@ -18,11 +18,13 @@ extension HostCore {
     let pid = withArray(command) { arguments in
       withArray(environment(mark)) { environment in
         path.withCString { file in
-          let three = descriptors + [-1, -1, -1]
-          var program = opp_host_program(
-            path: file, argv: arguments, envp: environment, folder: nil, group: folder,
-            descriptors: (three[0], three[1], three[2]))
-          return opp_host_start(&program, &pidfd)
+          withCString(declared?.folder) { start in
+            let three = descriptors + [-1, -1, -1]
+            var program = opp_host_program(
+              path: file, argv: arguments, envp: environment, folder: start, group: folder,
+              descriptors: (three[0], three[1], three[2]))
+            return opp_host_start(&program, &pidfd)
+          }
         }
       }
     }
@@ -33,8 +35,23 @@ extension HostCore {
     var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)
     // It may have ended by now, and left others.
     if let group { made = group } else { try? made.adopt(pid) }
-    try begin(name, group: made, first: pid, foreground: foreground, child: pidfd, notes: [])
+    try begin(
+      name, group: made, first: pid, foreground: foreground, child: pidfd, declared: declared, notes: [])
     return pid
+  }
+
+  /// Starts an app by its manifest. Its standard input is empty, its output and errors are the host's.
+  func launch(_ manifest: HostManifest, foreground: Bool) throws(ProcessHostError) -> Int32 {
+    let program = manifest.command.first ?? ""
+    if manifest.needsTerminal { throw ProcessHostError(.terminal(manifest.name, program)) }
+    let (path, error) = ProgramFile.find(program)
+    guard let path else { throw ProcessHostError(.program(program, error)) }
+    let nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)
+    defer { if nothing >= 0 { close(nothing) } }
+    return try launch(
+      [path] + manifest.command.dropFirst(), name: manifest.name,
+      // It has no other place.
+      foreground: foreground || manifest.exitsOnSuspend, descriptors: [nothing, -1, -1], declared: manifest)
   }
 
   private func environment(_ mark: String) -> [String] {
@@ -42,11 +59,18 @@ extension HostCore {
     var next = environ
     while let entry = next.pointee {
       let text = String(cString: entry)
-      if !text.hasPrefix(SignalledGroup.variable + "=") { result.append(text) }
+      // What a service manager has told the host is not for its apps.
+      let ours = [SignalledGroup.variable, "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID"]
+      if !ours.contains(where: { text.hasPrefix($0 + "=") }) { result.append(text) }
       next += 1
     }
     return result + ["\(SignalledGroup.variable)=\(mark)"]
   }
+}
+
+private func withCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+  guard let text else { return body(nil) }
+  return text.withCString { body($0) }
 }
 
 /// An array of C strings that ends with a null pointer.

@@ -17,13 +17,17 @@ extension HostCore {
     if isAgain, let pending = app.pending { return (pending.until - now, pending.reason) }
     app.pending = nil
     var policy = configuration.locks
-    policy.answer = answer ?? policy.answer
+    policy.answer = answer ?? app.declared?.locks ?? policy.answer
     return try suspend(app, askedAt: now, policy)
   }
 
   private func suspend(
     _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    if let why = app.declaredKeep {
+      throw ProcessHostError(
+        .exempt(app.name, "exempt by its manifest (\(why)); opportune keep --end ends that"))
+    }
     if let exemption = app.exemption, !exemption.isOver(at: now) {
       throw ProcessHostError(.exempt(app.name, exemption.text))
     }
@@ -74,7 +78,13 @@ extension HostCore {
     }
   }
 
-  /// - Parameter exemption: `nil`: it may be suspended again.
+  /// Its time in background is over. Where its locks keep it, it stays until it comes there anew.
+  func backgroundIsOver(_ app: HostedProcess) {
+    app.backgroundEnd = nil
+    do throws(ProcessHostError) { _ = try suspend(app.name) } catch { app.note([error.message]) }
+  }
+
+  /// - Parameter exemption: `nil`: it may be suspended again, also where its manifest says no.
   func keep(_ name: String, _ exemption: Exemption?) throws(ProcessHostError) {
     let app = try app(name)
     if exemption != nil {
@@ -83,6 +93,7 @@ extension HostCore {
       }
       app.pending = nil
     }
+    if exemption == nil { app.declaredKeep = nil }
     app.exemption = exemption
   }
 }

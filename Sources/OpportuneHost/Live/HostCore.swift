@@ -20,8 +20,15 @@ final class HostCore {
   private let began = ContinuousClock.now
   private(set) var apps: [String: HostedProcess] = [:]
   /// Of all that ever ran, so that a name that comes again needs no new record.
-  private var ids: [String: AppID] = [:]
+  private var ids: [Registration: AppID] = [:]
   private var names: [AppID: String] = [:]
+
+  /// What the system's record of an app depends on.
+  private struct Registration: Hashable {
+    let name: String
+    let exitsOnSuspend: Bool
+  }
+
   /// What became of suspensions that waited for locks, for who asks again.
   var outcomes: [String: ProcessHostError] = [:]
 
@@ -35,10 +42,13 @@ final class HostCore {
       throw ProcessHostError(.lifecycle("", "\(error)"))
     }
     for left in maker.sweep() {
+      var declared = try? configuration.catalog.find(left.name)
+      // It is in background now, and goes on.
+      declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
       try? begin(
         left.name, group: left.group, first: left.group.members().first ?? 0, foreground: false,
-        notes: ["it was left by a host before"])
+        declared: declared, notes: ["it was left by a host before"])
     }
   }
 
@@ -104,18 +114,23 @@ final class HostCore {
 
   func begin(
     _ name: String, group: any ProcessGroup, first: pid_t, foreground: Bool, child: Int32 = -1,
-    notes: [String]
+    declared: HostManifest? = nil, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
-    let id = ids[name] ?? system.register(Manifest(identifier: name))
-    ids[name] = id
+    let registration = Registration(name: name, exitsOnSuspend: declared?.exitsOnSuspend == true)
+    let id =
+      ids[registration]
+      ?? system.register(Manifest(identifier: name, exitsOnSuspend: registration.exitsOnSuspend))
+    ids[registration] = id
     names[id] = name
     outcomes[name] = nil
     let share =
       configuration.usesCPUGroups
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
     let classes = AppClass(first, share: share, of: group.members)
-    let app = HostedProcess(id: id, name: name, group: group, classes: classes, child: child, notes: notes)
+    let app = HostedProcess(
+      id: id, name: name, group: group, classes: classes, child: child, declared: declared,
+      notes: notes)
     apps[name] = app
     do throws(ProcessHostError) {
       try post(foreground ? .launch : .launchInBackground(.user), to: app) { core in core.hold(app) }
@@ -134,14 +149,34 @@ final class HostCore {
 
   func bringForward(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
+    try checkLives(app)
     app.pending = nil
     try post(.bringForward, to: app)
     hold(app)
   }
 
-  /// - Throws: ``ProcessHostError``: `notStopped` where it stops later.
+  /// It has not been asked to end.
+  private func checkLives(_ app: HostedProcess) throws(ProcessHostError) {
+    guard system.state(of: app.id) == .terminated else { return }
+    throw ProcessHostError(.lifecycle(app.name, "it is being ended; ask again when it has"))
+  }
+
+  /// Has an app that is there run.
+  ///
+  /// - Returns: `false` where there is none.
+  func wake(_ name: String, foreground: Bool) throws(ProcessHostError) -> Bool {
+    guard let app = apps[name] else { return false }
+    try checkLives(app)
+    if foreground { try bringForward(name) } else { try resume(name) }
+    return true
+  }
+
+  /// - Throws: ``ProcessHostError``: `notStopped` where it stops later, `lifecycle` where it is terminated.
   func stop(_ app: HostedProcess) throws(ProcessHostError) {
     if system.state(of: app.id)?.isForeground == true { try post(.leave, to: app) }
+    if app.declared?.exitsOnSuspend == true, system.state(of: app.id) == .terminated {
+      throw ProcessHostError(.lifecycle(app.name, "it is terminated instead, as its manifest says"))
+    }
     if let task = app.task {
       app.task = nil
       try post(.does(.endTask(task)), to: app)
@@ -178,7 +213,8 @@ final class HostCore {
         state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
         memoryBytes: ProcessTable.memory(of: members),
-        keptBy: (app.task == nil ? [] : ["task"]) + (app.exemption.map { [$0.text] } ?? []),
+        keptBy: (app.task == nil ? [] : ["task"]) + (app.declaredKeep.map { [$0] } ?? [])
+          + (app.exemption.map { [$0.text] } ?? []),
         notes: app.notes)
     }
   }
@@ -195,12 +231,19 @@ final class HostCore {
     for app in apps.values {
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
+      if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
+      if let end = app.killAt, end <= now {
+        app.killAt = nil
+        kill(app)
+      }
     }
   }
 
   /// When something is due next, without anybody's doing.
   var nextDeadline: Moment? {
-    let own = apps.values.flatMap { [$0.exemption?.end, $0.pending?.until].compactMap(\.self) }
+    let own = apps.values.flatMap {
+      [$0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
+    }
     return (own + [system.nextDeadline].compactMap(\.self)).min()
   }
 
@@ -272,7 +315,8 @@ final class HostCore {
 
   /// Holds a task for an app, so that it may run in the background.
   private func hold(_ app: HostedProcess) {
-    guard app.task == nil, system.state(of: app.id)?.mayExecute == true else { return }
+    guard app.task == nil, app.declared?.exitsOnSuspend != true, system.state(of: app.id)?.mayExecute == true
+    else { return }
     do throws(ProcessHostError) { try post(.does(.beginTask(.other)), to: app) } catch {
       app.note(["\(error)"])
     }

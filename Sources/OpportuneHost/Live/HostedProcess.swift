@@ -15,6 +15,14 @@ final class HostedProcess {
   /// It may let go of its locks before it is suspended.
   var pending: PendingSuspension?
   var exemption: Exemption?
+  /// What its manifest says; `nil`: it has none.
+  let declared: HostManifest?
+  /// Why its manifest keeps it from being suspended, unless its user has ended that.
+  var declaredKeep: String?
+  /// When its time in background is over.
+  var backgroundEnd: Moment?
+  /// When its own grace is over.
+  var killAt: Moment?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// A descriptor of a child of this process, which nobody else reaps; -1: none.
@@ -23,14 +31,25 @@ final class HostedProcess {
   var notes: [String]
 
   init(
-    id: AppID, name: String, group: any ProcessGroup, classes: AppClass, child: Int32, notes: [String]
+    id: AppID, name: String, group: any ProcessGroup, classes: AppClass, child: Int32,
+    declared: HostManifest?, notes: [String]
   ) {
+    self.declared = declared
+    declaredKeep = declared?.keptBy
     self.child = child
     self.id = id
     self.name = name
     self.group = group
     self.classes = classes
     self.notes = notes
+  }
+
+  /// When it is to be suspended by its manifest; who is kept has its time in background over no sooner than
+  /// that ends.
+  var suspendsAt: Moment? {
+    guard let backgroundEnd, declaredKeep == nil, pending == nil else { return nil }
+    guard let exemption else { return backgroundEnd }
+    return exemption.end.map { max($0, backgroundEnd) }
   }
 
   /// Takes the child away if it has ended.
@@ -99,6 +118,8 @@ package struct HostConfiguration: Sendable {
   package var freezeLimit: Duration = .seconds(1)
   /// What becomes of an app that holds locks when it is to be suspended.
   package var locks = LockPolicy()
+  /// What is known of apps that do not run.
+  package var catalog = ManifestCatalog()
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
 

@@ -12,12 +12,14 @@ internal import OpportuneBase
 /// goes, everything is thawed and runs on as it would without a host.
 package final class ProcessHost: Sendable {
   private let engine: HostEngine
+  private let catalog: ManifestCatalog
 
   /// - Parameters:
   ///   - key: of this host among others on the machine, as of its socket: see ``HostSocket/key(of:)``. What a
   ///     host of the same key has left is thawed, and its apps are this one's. No two may run at once.
   /// - Throws: ``ProcessHostError``: `backend`, `system`.
   package init(key: String, configuration: HostConfiguration = HostConfiguration()) throws(ProcessHostError) {
+    catalog = configuration.catalog
     engine = try HostEngine(key: key, configuration: configuration)
     let engine = engine
     Thread.detachNewThread { engine.run() }
@@ -61,10 +63,28 @@ package final class ProcessHost: Sendable {
     }
   }
 
-  /// Brings an app to the foreground; the one that was there goes to the background.
-  package func bringForward(_ name: String) throws(ProcessHostError) {
-    try engine.changing { core throws(ProcessHostError) in try core.bringForward(name) }
+  /// Has an app run: starts it by its manifest, or lets it go on where it is suspended.
+  ///
+  /// - Returns: the pid where it was started.
+  /// - Throws: ``ProcessHostError``: `unknownApp` where it has no manifest, `manifest`, `terminal`, `program`.
+  @discardableResult package func start(_ name: String, foreground: Bool = false) throws(ProcessHostError)
+    -> Int32?
+  {
+    let runs = try engine.changing { core throws(ProcessHostError) in
+      try core.wake(name, foreground: foreground)
+    }
+    if runs { return nil }
+    guard let manifest = try catalog.find(name) else { throw ProcessHostError(.unknownApp(name)) }
+    return try engine.changing { core throws(ProcessHostError) in
+      // Another may have asked meanwhile.
+      if try core.wake(name, foreground: foreground) { return nil }
+      return try core.launch(manifest, foreground: foreground)
+    }
   }
+
+  /// Brings an app to the foreground; the one that was there goes to the background. One that does not run is
+  /// started by its manifest.
+  package func bringForward(_ name: String) throws(ProcessHostError) { try start(name, foreground: true) }
 
   /// Stops everything in an app, unless it holds locks of files: then it may go on for the policy's grace,
   /// and is looked at again.
@@ -109,7 +129,17 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
   }
 
-  /// All apps, by name.
+  /// Those that have a manifest, do not run, and may be shown, by name.
+  package func known() -> [AppEntry] {
+    let running = Set(apps().map(\.id))
+    return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
+      AppEntry(
+        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, keptBy: [],
+        notes: [])
+    }
+  }
+
+  /// All apps that run, by name.
   package func apps() -> [AppEntry] { engine.locked { $0.entries() } }
 }
 

@@ -8,7 +8,9 @@ package struct HostRequest: Sendable, Hashable, Codable {
     case apps
     /// Makes a process of the same user an app.
     case adopt
-    /// Brings an app to the foreground.
+    /// Has an app run that has a manifest.
+    case start
+    /// Brings an app to the foreground; starts it where it has a manifest and does not run.
     case front
     /// Stops an app.
     case suspend
@@ -28,7 +30,9 @@ package struct HostRequest: Sendable, Hashable, Codable {
   package var pid: Int32?
   /// For `adopt`: whether the process is taken without those that descend from it by now; no by default.
   package var alone: Bool?
-  /// For `adopt`: whether it goes to the foreground; no by default.
+  /// For `apps`: whether those are told that have a manifest and do not run; no by default.
+  package var all: Bool?
+  /// For `adopt` and `start`: whether it goes to the foreground; no by default.
   package var foreground: Bool?
   /// For `adopt`: whether a number may be added to a name that is taken; no by default.
   package var derived: Bool?
@@ -47,6 +51,11 @@ package struct HostRequest: Sendable, Hashable, Codable {
   package init(_ request: Action, name: String? = nil) {
     self.request = request
     self.name = name
+  }
+
+  /// - Returns: `nil` where the line is no request.
+  package static func read(_ line: Data) -> HostRequest? {
+    try? JSONDecoder().decode(HostRequest.self, from: line)
   }
 
   /// Sends the request and waits for the answer; blocks meanwhile.
@@ -75,6 +84,8 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var name: String?
   /// To `adopt`: for the variable `OPPORTUNE_APP` of the program's environment.
   package var mark: String?
+  /// To `start`: the process that was started; `nil`: the app ran.
+  package var pid: Int32?
   /// To `suspend`: the app runs on so long, to let go of its locks, and is looked at then; ask again after
   /// that.
   package var wait: Double?
@@ -82,7 +93,7 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var notes: [String]?
 
   package enum CodingKeys: String, CodingKey {
-    case ok, error, apps, name, mark, notes
+    case ok, error, apps, name, mark, pid, notes
     case wait = "again_s"
   }
 

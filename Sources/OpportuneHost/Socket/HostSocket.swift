@@ -50,10 +50,7 @@ package enum HostSocket {
   }
 
   static func answer(_ line: Data, _ host: ProcessHost) -> HostAnswer {
-    let request: HostRequest
-    do {
-      request = try JSONDecoder().decode(HostRequest.self, from: line)
-    } catch {
+    guard let request = HostRequest.read(line) else {
       let actions = HostRequest.Action.allCases.map(\.rawValue).joined(separator: ", ")
       return .refused(#"the line is no request, {"request":…}, with one of "# + actions)
     }
@@ -70,6 +67,7 @@ package enum HostSocket {
     var answer = HostAnswer()
     if request.request == .apps {
       answer.apps = host.apps()
+      if request.all == true { answer.apps = (host.apps() + host.known()).sorted { $0.id < $1.id } }
       return answer
     }
     if request.request == .adopt {
@@ -84,6 +82,7 @@ package enum HostSocket {
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
     switch request.request {
     case .apps, .adopt: break
+    case .start: answer.pid = try host.start(name, foreground: request.foreground == true)
     case .front: try host.bringForward(name)
     case .suspend:
       if let (wait, reason) = try host.suspend(name, locks: request.locks, isAgain: request.again == true) {
