@@ -266,7 +266,7 @@ final class Worker: @unchecked Sendable {
       identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
       start: start, usage: usage)
     engine.monitor.armTick()
-    if pool.pool != .background { engine.monitor.armLocksIfWary() }
+    engine.monitor.armLocksIfDue(band, depth: depth)
   }
 
   /// Begins demoted work, which runs beside the run tokens at a lower kernel priority. So fresh work keeps
