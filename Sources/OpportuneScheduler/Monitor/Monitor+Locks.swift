@@ -79,7 +79,11 @@ extension Monitor {
           locks.watch.look(
             slice, start: reading.start, cpuBefore: reading.cpuBefore, cpu: cpu, now: now)
         {
-          follow(worker, reading, cpu, now, into: &waits, engine)
+          if worker.waitsInKernel.load(ordering: .relaxed) {  // see Worker.waiting()
+            locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
+          } else {
+            follow(worker, reading, cpu, now, into: &waits, engine)
+          }
         }
         inside.add(reading, depth: worker.depth, rests: locks.watch.rests(slice, now: now))
       }
