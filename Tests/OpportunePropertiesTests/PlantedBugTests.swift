@@ -86,6 +86,14 @@ import Testing
       policy.look(waits.filter { $0.holder.slice.thread != 5 }, now: now)
     }
     #expect(try #require(try await finding(inversions)).message.contains("is not helped"))
+    // As of one that moves short jobs as well.
+    inversions = InversionProperty()
+    inversions.move = { neighbour, holder, waiters in
+      InversionPolicy.move(
+        .init(party: neighbour.party, isDemoted: neighbour.isDemoted, age: .max), for: holder,
+        waiters: waiters)
+    }
+    #expect(try #require(try await finding(inversions)).message.contains("is fresh"))
 
     var targets = TargetProperty()
     // As of one that takes each answer for a late one.

@@ -99,6 +99,90 @@ import Testing
     #expect(stuck.isEmpty)
   }
 
+  // R-CPU-01 R-CPU-02
+  /// Hogs that are no demoted ones yet leave the holder's CPU too, where it cannot be raised.
+  @Test(.enabled(if: opp_lock_wait_is_readable(), "this kernel does not tell what a thread waits for"))
+  func freshHogsLeaveTheHoldersCPU() async throws {
+    guard Topology().cpuCount > 1 else { return print("skipped: there is one CPU, and none to move to") }
+    var privileges = KernelPrivileges.probe()
+    privileges.canRaise = false
+    let engine = try Engine(
+      configuration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      privileges: privileges)
+    let front = App(core: try AppCore(engine: engine, name: "front", band: .foreground))
+    let hogs = App(core: try AppCore(engine: engine, name: "hogs", band: .foreground))
+    let back = App(core: try AppCore(engine: engine, name: "back", band: .background))
+    let (lock, stop, ended) = (Lock(.glibc), Flag(), Record<Bool>())
+    // Each shorter than a quantum, and none is ever demoted.
+    @Sendable func hog() {
+      spinCPU(milliseconds: 3)
+      if stop.isUp { return ended.add(true) }
+      do { try hogs.submit { hog() } } catch { Issue.record(error) }
+    }
+    let chains = 2 * Topology().cpuCount
+    for _ in 0..<chains { try hogs.submit { hog() } }
+    try back.submit {
+      while !stop.isUp { lock.hold { spinCPU(milliseconds: 2) } }
+      ended.add(true)
+    }
+    try await eventually("a fresh hog makes room") { [self] in
+      let waited = Record<Bool>()
+      try front.submit {
+        lock.hold {}
+        waited.add(true)
+      }
+      _ = await waited.reaching(1)
+      return counts(engine).cleared > 0
+    }
+    #expect(counts(engine).raised == 0)
+    stop.raise()
+    _ = await ended.reaching(chains + 1)
+    let demotions = [front, hogs].map(\.statistics.demotions)
+    #expect(demotions == [0, 0])
+    #expect(engine.beginDraining())
+    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
+    #expect(stuck.isEmpty)
+  }
+
+  // R-CPU-01 R-CPU-05
+  /// Foreground work that has sunk to the background's workers waits for nobody below it either.
+  @Test(.enabled(if: opp_lock_wait_is_readable(), "this kernel does not tell what a thread waits for"))
+  func whoHasSunkIsHelpedToo() async throws {
+    guard KernelPrivileges.probe().canRaise else {
+      return print("skipped: no privilege to raise a thread here")
+    }
+    var configuration = configuration()
+    configuration.overlapClass = .nice19
+    configuration.bands = try .overlapping(by: 1)
+    configuration.quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
+    let scheduler = try Scheduler(configuration: configuration)
+    let front = try scheduler.makeApp(named: "front")
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (lock, stop, raised) = (Lock(.synchronization), Flag(), Record<Bool>())
+    let holder = back.task {
+      while !stop.isUp {
+        lock.hold {
+          spinCPU(milliseconds: 5)
+          if sched_getscheduler(0) != schedIdle { raised.add(true) }
+        }
+        await Task.yield()
+      }
+    }
+    let sunk = front.task {
+      while !stop.isUp {
+        if isOnWorker(of: .background) { lock.hold {} } else { spinCPU(milliseconds: 2) }
+        await Task.yield()
+      }
+    }
+    try await eventually("the holder is raised for who has sunk") { raised.count > 0 }
+    stop.raise()
+    try await holder.value
+    try await sunk.value
+    let statistics = await scheduler.statistics()
+    #expect(statistics.lockInversions > 0 && statistics.lockHoldersRaised > 0)
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-01
   /// Threads that nobody knows, and jobs that wait elsewhere, are none of its business.
   @Test func othersLocksAndOtherWaitsAreNoInversion() async throws {

@@ -2,12 +2,13 @@ import OpportuneBase
 import OpportuneFuzz
 import OpportuneScheduler
 
-/// Random waits for locks over virtual time, against what ``InversionPolicy`` promises.
+/// Random waits for locks over virtual time, against what ``InversionPolicy`` promises: of fresh, demoted and
+/// sunk foreground work and of the background; and who leaves the CPU of a holder that cannot be raised.
 struct InversionProperty: Property {
   let name = "inversions"
   let summary =
     "Who holds what the foreground waits for is helped, nobody else, each for no longer than the limit, and each "
-    + "help ends once."
+    + "help ends once; only what stands higher and is no short job leaves its CPU for it, and no waiter."
   let head = 1
   let grain = 8
   /// The code under test; other code in tests of the judge.
@@ -15,17 +16,37 @@ struct InversionProperty: Property {
     $0.look($1, now: $2)
   }
 
+  /// The same of who has to make room.
+  var move: @Sendable (Neighbour, KernelPriority, Set<InversionPolicy.Slice>) -> InversionPolicy.Move = {
+    InversionPolicy.move($0, for: $1, waiters: $2)
+  }
+
+  typealias Neighbour = InversionPolicy.Neighbour
   private typealias Slice = InversionPolicy.Slice
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {
     generator.bytes(head + grain * Int.random(in: 1...60, using: &generator))
   }
 
-  private static let priorities = [(WorkerPool.foreground, 0), (.foreground, 1), (.background, 0)].map {
-    KernelPriority(
-      worker: $0.0, level: $0.0 == .background ? 1 : 50, depth: $0.1, bands: .default, backgroundClass: .idle,
-      overlapClass: .nice19, privileges: KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true))
-  }
+  /// From the highest to the lowest: fresh, demoted and sunk foreground work, and the background.
+  private static let standings = 4
+  private static let priorities: [KernelPriority] = {
+    // One level is shared; what sinks there stands beside the background.
+    guard let bands = try? Bands.overlapping(by: 1) else { return [] }
+    let bottom = bands.foreground.lowerBound
+    let places: [(WorkerPool, Level, Int)] = [
+      (.foreground, bands.foreground.upperBound, 0), (.foreground, bands.foreground.upperBound, 1),
+      (.background, bottom, 20), (.background, bands.background.lowerBound, 0),
+    ]
+    return places.map { worker, level, depth in
+      KernelPriority(
+        worker: worker, level: level, depth: depth, bands: bands, backgroundClass: .idle,
+        overlapClass: .nice19, privileges: KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true)
+      )
+    }
+  }()
+
+  private static func standing(_ thread: Int) -> Int { thread % standings }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
     var (head, steps) = parts(of: input)
@@ -42,7 +63,7 @@ struct InversionProperty: Property {
         let pair = bytes.byte()
         let (waiter, holder) = (Int(pair & 7), Int(pair >> 3 & 7))
         return InversionPolicy.Wait(
-          waiter: Self.party(waiter), holder: Self.party(holder), isForeground: waiter % 3 < 2)
+          waiter: Self.party(waiter), holder: Self.party(holder), isForeground: Self.standing(waiter) < 3)
       }
       log.note("at \(now): \(waits.map { "\($0.waiter.slice.thread) for \($0.holder.slice.thread)" })")
       let actions = look(&policy, waits, now)
@@ -78,10 +99,31 @@ struct InversionProperty: Property {
           throw Violation("\(holder.thread) keeps \(wait.waiter.slice.thread) waiting, and is not helped")
         }
       }
+      try checkRoom(
+        thread: bytes.below(8), holder: bytes.below(8), age: UInt64(bytes.below(256)) * 4000, waits)
+    }
+  }
+
+  /// Whether a job that is on the CPU of a holder makes room as it should.
+  private func checkRoom(
+    thread: Int, holder: Int, age: UInt64, _ waits: [InversionPolicy.Wait]
+  ) throws(Violation) {
+    let (standing, lower) = (Self.standing(thread), Self.standing(holder))
+    let waiters = Set(waits.map(\.waiter.slice))
+    let neighbour = Neighbour(party: Self.party(thread), isDemoted: standing > 0, age: age)
+    let (party, move) = (neighbour.party, move(neighbour, Self.priorities[lower], waiters))
+    let mustStay = standing >= lower || waiters.contains(party.slice)
+    if mustStay, move != .no { throw Violation("\(thread) makes room, and is not to") }
+    if mustStay { return }
+    if standing > 0, move != .orLower { throw Violation("\(thread), demoted, stays: \(move)") }
+    if standing == 0, move == .orLower { throw Violation("\(thread) is fresh, and lowered") }
+    let isLong = age >= 200_000
+    if standing == 0, isLong != (move == .away) {
+      throw Violation("\(thread) is fresh, of age \(age): \(move)")
     }
   }
 
   private static func party(_ thread: Int) -> InversionPolicy.Party {
-    .init(slice: .init(thread: Int32(thread), job: 1), priority: priorities[thread % 3])
+    .init(slice: .init(thread: Int32(thread), job: 1), priority: priorities[standing(thread)])
   }
 }

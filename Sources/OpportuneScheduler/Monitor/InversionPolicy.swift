@@ -60,6 +60,9 @@ package struct InversionPolicy: Sendable {
   /// Whether anybody is helped now.
   package var isHelping: Bool { helped.values.contains { !$0.isSpent } }
 
+  /// Whether it knows of nobody, so that a look without waits would change nothing.
+  package var isIdle: Bool { helped.isEmpty }
+
   /// - Parameters:
   ///   - waits: all that are known now.
   ///   - now: nanoseconds of a clock that does not go back.
@@ -86,6 +89,41 @@ package struct InversionPolicy: Sendable {
       actions.append(.help(slice, as: priority))
     }
     return actions
+  }
+
+  /// A job of the foreground's pool on the CPU of a holder that cannot be raised.
+  package struct Neighbour: Hashable, Sendable {
+    package let party: Party
+    package let isDemoted: Bool
+    /// Nanoseconds since it began.
+    package let age: UInt64
+
+    package init(party: Party, isDemoted: Bool, age: UInt64) {
+      (self.party, self.isDemoted, self.age) = (party, isDemoted, age)
+    }
+  }
+
+  /// Whether a job has to make room for a holder.
+  package enum Move: Hashable, Sendable, CaseIterable {
+    case no
+    /// To other CPUs, if there are any.
+    case away
+    /// The same; if there are none it is lowered, which is not for fresh work: no unprivileged process can
+    /// undo it.
+    case orLower
+  }
+
+  /// How long a fresh job has run that is no short one any more, in nanoseconds; moving it would cost a short
+  /// one more than it takes.
+  package static let shortest = LockWatch.patience
+
+  /// Whether `neighbour` is to leave the CPU of a holder of the priority `holder`.
+  package static func move(_ neighbour: Neighbour, for holder: KernelPriority, waiters: Set<Slice>) -> Move {
+    guard neighbour.party.priority.outranks(holder), !waiters.contains(neighbour.party.slice) else {
+      return .no
+    }
+    if neighbour.isDemoted { return .orLower }
+    return neighbour.age >= shortest ? .away : .no
   }
 
   /// Who keeps the foreground waiting and stands below it, directly or because it is waited for by one that

@@ -9,29 +9,37 @@ extension Monitor {
   /// What the looks have found and done.
   struct Locks {
     var policy = InversionPolicy(limit: 1_000_000_000)
-    var lastRan: [ObjectIdentifier: LastRan] = [:]
+    var watch = LockWatch()
     var helps: [InversionPolicy.Slice: Help] = [:]
-    /// Until when the looks go on at ``interval``.
-    var waryUntil: UInt64 = 0
     var hasWarned = false
+    /// The next look leaves out nobody; set once a quantum.
+    var isThorough = false
 
-    /// Between two looks once an inversion has been seen; and how long a job must have been off the CPU
-    /// until it is asked what for.
-    static let interval: UInt64 = 500_000
-    static let patience: UInt64 = 300_000
-    /// How long the looks go on after the last inversion: who has had one will have more.
-    static let wariness: UInt64 = 10_000_000_000
     /// How many waits one look follows.
     static let most = 64
   }
 
-  /// A worker inside one job, at the look from which on it has used no CPU time.
-  struct LastRan {
-    let sequence: UInt64
-    let cpu: UInt64
-    let at: UInt64
-    /// Its wait is not for a lock, which cannot change before it runs again.
-    var isElsewhere = false
+  /// The workers inside jobs at one look, as far as locks are concerned.
+  private struct Insiders {
+    /// Whether there are jobs of the foreground, but such as wait elsewhere for long; and such as stand lower
+    /// than fresh ones.
+    var hasUpper = false
+    var hasLower = false
+    /// The highest of the first and the lowest of all.
+    private var highest = Int.min
+    private var lowest = Int.max
+
+    mutating func add(_ reading: WorkerReport.Reading, depth: Int, rests: Bool) {
+      let standing = reading.band == .background ? .min : -depth
+      lowest = min(lowest, standing)
+      hasLower = hasLower || standing < 0
+      guard reading.band > .background, !rests else { return }
+      hasUpper = true
+      highest = max(highest, standing)
+    }
+
+    /// Whether one may wait for a lock of another that stands lower.
+    var mayInvert: Bool { hasUpper && lowest < highest }
   }
 
   /// What was done for the holder of a lock.
@@ -53,65 +61,86 @@ extension Monitor {
   /// for a while.
   func lookAtLocks(_ engine: Engine) {
     let now = opp_now_ns()
+    let isThorough = locks.isThorough
+    locks.isThorough = false
     var waits: [InversionPolicy.Wait] = []
-    var isInside = false
-    for pool in engine.pools where pool.pool != .background {
+    var inside = Insiders()
+    for pool in engine.pools {
       for case let worker? in pool.workers {
-        let key = ObjectIdentifier(worker)
-        guard let reading = worker.report.read(), reading.band > .background else {
-          locks.lastRan[key] = nil
+        let reading = worker.report.read()
+        guard let reading, reading.band > .background else {
+          locks.watch.forget(worker.report.threadID)
+          if let reading { inside.add(reading, depth: 0, rests: true) }
           continue
         }
-        isInside = true
-        if isOff(worker, key, reading, now) { follow(worker, reading, into: &waits, engine) }
+        let slice = InversionPolicy.Slice(worker, reading)
+        if isThorough || !locks.watch.rests(slice, now: now),
+          locks.watch.needsClock(slice, start: reading.start, now: now), let cpu = worker.report.cpuTime,
+          locks.watch.look(
+            slice, start: reading.start, cpuBefore: reading.cpuBefore, cpu: cpu, now: now)
+        {
+          if worker.waitsInKernel.load(ordering: .relaxed) {  // see Worker.waiting()
+            locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
+          } else {
+            follow(worker, reading, cpu, now, into: &waits, engine)
+          }
+        }
+        inside.add(reading, depth: worker.depth, rests: locks.watch.rests(slice, now: now))
       }
     }
+    if !waits.isEmpty || !locks.policy.isIdle { act(on: waits, now, engine) }
+    if locks.policy.isHelping || inside.mayInvert || !agree(inside, now, engine) { armLocks() }
+  }
+
+  private func act(on waits: [InversionPolicy.Wait], _ now: UInt64, _ engine: Engine) {
     for action in locks.policy.look(waits, now: now) {
       switch action {
-      case .help(let slice, let priority): help(slice, as: priority, now, engine)
+      case .help(let slice, let priority): help(slice, as: priority, engine)
       case .leave(let slice): if let help = locks.helps.removeValue(forKey: slice) { undo(help, engine) }
       }
     }
-    for slice in Array(locks.helps.keys) { goOnHelping(slice, engine) }
-    isWary.store(now < locks.waryUntil, ordering: .relaxed)  // a hint to who begins a job
-    if locks.policy.isHelping || isInside && now < locks.waryUntil { armLocks() }
+    let waiters = Set(waits.map(\.waiter.slice))
+    for slice in Array(locks.helps.keys) { goOnHelping(slice, waiters, now, engine) }
   }
 
-  /// Whether the worker has used no CPU time for a while, and it is not known yet that it waits elsewhere.
-  private func isOff(
-    _ worker: Worker, _ key: ObjectIdentifier, _ reading: WorkerReport.Reading, _ now: UInt64
-  ) -> Bool {
-    guard let cpu = worker.report.cpuTime else { return false }
-    let last = locks.lastRan[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
-    let (since, before) = last.map { ($0.at, $0.cpu) } ?? (reading.start, reading.cpuBefore)
-    let (elapsed, used) = (now.saturatingSubtract(since), cpu.saturatingSubtract(before))
-    if let last, used * 20 < elapsed { return elapsed >= Locks.patience && !last.isElsewhere }
-    locks.lastRan[key] = LastRan(sequence: reading.sequence, cpu: cpu, at: now)
-    // It may be off the CPU by now, where the last look was not just before: that shows at the next, soon.
-    let isLong = last == nil || elapsed > 4 * Locks.interval
-    if isLong, elapsed.saturatingSubtract(used) >= Locks.patience { stayWary(for: 2 * Locks.interval, now) }
-    return false
-  }
-
-  private func stayWary(for time: UInt64, _ now: UInt64) {
-    locks.waryUntil = max(locks.waryUntil, now + time)
+  /// Tells the workers whether jobs of the foreground, and lower ones, are inside, so that they arm no alarm
+  /// for nothing. Returns false if a job has begun meanwhile that may have relied on what was told before.
+  private func agree(_ inside: Insiders, _ at: UInt64, _ engine: Engine) -> Bool {
+    guard !inside.hasUpper || !inside.hasLower else { return true }
+    // seqCst, each: pairs with armLocksIfDue(). A job that was published before these stores may have found
+    // `true` and armed nothing: then it is found here. One that came after finds `false`.
+    if !inside.hasUpper { upperInside.store(false, ordering: .sequentiallyConsistent) }
+    if !inside.hasLower { lowerInside.store(false, ordering: .sequentiallyConsistent) }
+    var now = Insiders()
+    for case let worker? in engine.pools.flatMap(\.workers) {
+      guard let reading = worker.report.read() else { continue }
+      now.add(reading, depth: worker.depth, rests: locks.watch.rests(.init(worker, reading), now: at))
+    }
+    if now.hasUpper { upperInside.store(true, ordering: .sequentiallyConsistent) }
+    if now.hasLower { lowerInside.store(true, ordering: .sequentiallyConsistent) }
+    return !now.mayInvert
   }
 
   /// Adds the wait of a worker, if it is one for a lock that another worker holds, and those of who holds it.
   private func follow(
-    _ waiter: Worker, _ reading: WorkerReport.Reading, into waits: inout [InversionPolicy.Wait],
+    _ waiter: Worker, _ reading: WorkerReport.Reading, _ cpu: UInt64, _ now: UInt64,
+    into waits: inout [InversionPolicy.Wait],
     _ engine: Engine
   ) {
     var (waiter, reading, isForeground) = (waiter, reading, true)
     while waits.count < Locks.most {
       let slice = InversionPolicy.Slice(waiter, reading)
       guard let lock = lockWait(waiter) else {
-        locks.lastRan[ObjectIdentifier(waiter)]?.isElsewhere = true
+        // Of a link of a chain nothing is remembered: it is asked for the sake of who waits for it.
+        if isForeground { locks.watch.waitsElsewhere(slice, cpu: cpu, now: now) }
         return
       }
       guard waiter.report.isStillInside(reading), let holder = worker(ofThread: lock.holder, engine),
         holder !== waiter, let held = holder.report.read()
-      else { return }
+      else {
+        if isForeground { locks.watch.waitsForStranger(slice) }
+        return
+      }
       let isKnown = waits.contains { $0.waiter.slice == slice && $0.isForeground == isForeground }
       waits.append(
         InversionPolicy.Wait(
@@ -148,7 +177,8 @@ extension Monitor {
   {
     if let changed = worker.report.changed { return changed }
     let pool = worker.pool
-    guard reading.depth > 0, pool.demotedMask != 0, !worker.isOnTrial else {
+    let hasOwn = pool.demotedMask != 0 || reading.band > .background  // the second has sunk into the overlap
+    guard reading.depth > 0, hasOwn, !worker.isOnTrial else {
       return engine.priority(of: pool.pool)
     }
     let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
@@ -158,7 +188,7 @@ extension Monitor {
   // MARK: Help
 
   private func help(
-    _ slice: InversionPolicy.Slice, as waiter: KernelPriority, _ now: UInt64, _ engine: Engine
+    _ slice: InversionPolicy.Slice, as waiter: KernelPriority, _ engine: Engine
   ) {
     guard let holder = worker(ofThread: slice.thread, engine), let reading = holder.report.read(),
       reading.sequence == slice.job
@@ -172,7 +202,6 @@ extension Monitor {
     if isNew {
       lockCounts.inversions.add(1, ordering: .relaxed)  // statistics, all three
       if isRaised { lockCounts.raised.add(1, ordering: .relaxed) }
-      stayWary(for: Locks.wariness, now)
       warn(holder, reading, engine)
     }
     var help =
@@ -183,37 +212,44 @@ extension Monitor {
 
   /// Others may have come to its CPU, or it to another's; and who was raised may have been lowered for
   /// another reason.
-  private func goOnHelping(_ slice: InversionPolicy.Slice, _ engine: Engine) {
+  private func goOnHelping(
+    _ slice: InversionPolicy.Slice, _ waiters: Set<InversionPolicy.Slice>, _ now: UInt64, _ engine: Engine
+  ) {
     guard var help = locks.helps[slice], help.holder.report.isStillInside(help.reading) else { return }
     if let given = help.given {
       guard let changed = help.holder.report.changed, changed != given else { return }
       help.before = changed
       help.given = help.holder.report.setPriority(given, during: help.reading) ? given : nil
     } else {
-      makeRoom(for: &help, engine)
+      makeRoom(for: &help, waiters, now, engine)
     }
     locks.helps[slice] = help
   }
 
-  /// If the holder cannot be raised, demoted foreground jobs are moved to other CPUs meanwhile. Any user may
-  /// undo that, but not a lowering. So a job is lowered only where there is no other CPU.
-  private func makeRoom(for help: inout Help, _ engine: Engine) {
+  /// If the holder cannot be raised, what keeps it off its CPU is moved to other CPUs meanwhile; see
+  /// ``InversionPolicy/move(_:for:waiters:)``.
+  private func makeRoom(
+    for help: inout Help, _ waiters: Set<InversionPolicy.Slice>, _ now: UInt64, _ engine: Engine
+  ) {
     guard let meter = help.holder.report.meter else { return }
     let cpu = opp_thread_meter_cpu_number(meter)
     guard cpu >= 0 else { return }
     for pool in engine.pools where pool.pool == .foreground {
-      for case let hog? in pool.workers where hog !== help.holder && hog.depth > 0 {
+      for case let hog? in pool.workers where hog !== help.holder {
         guard !help.away.contains(where: { $0.hog === hog && $0.cpu == cpu }),
-          let reading = hog.report.read(), let hogMeter = hog.report.meter,
-          opp_thread_meter_cpu_number(hogMeter) == cpu
+          let reading = hog.report.read(), let hogMeter = hog.report.meter
         else { continue }
-        let now = priority(hog, reading, engine)
-        guard now.outranks(help.before) else { continue }
+        let own = priority(hog, reading, engine)
+        let move = InversionPolicy.move(
+          .init(
+            party: .init(slice: .init(hog, reading), priority: own), isDemoted: hog.depth > 0,
+            age: now.saturatingSubtract(reading.start)), for: help.before, waiters: waiters)
+        guard move != .no, opp_thread_meter_cpu_number(hogMeter) == cpu else { continue }
         let left = opp_thread_leave_cpu(hog.report.threadID, cpu)
         if left == 1 {
           help.away.append((hog, cpu))
-        } else if left == -EINVAL, hog.report.setPriority(help.before, during: reading) {
-          help.lowered.append((hog, reading, now))
+        } else if left == -EINVAL, move == .orLower, hog.report.setPriority(help.before, during: reading) {
+          help.lowered.append((hog, reading, own))
         } else {
           continue
         }

@@ -8,19 +8,18 @@ extension Monitor {
     /// The depth at the first look, and the depth now.
     let first: Int
     var depth: Int
-    /// Voluntary context switches at the last look.
-    var switches: Int64
-    /// `offCPU` is the time off the CPU without waiting for a CPU, in nanoseconds, as far as known. `nothing`
-    /// is the zero point of that measurement; see `look`.
-    var offCPU: UInt64 = 0
-    var nothing: Int64 = 0
-    /// CPU time and time off the CPU at the last look that found the job to have blocked.
-    var judgedCPU: UInt64 = 0
-    var judgedOff: UInt64 = 0
+    /// Time off the CPU, to tell a job that blocks from a hog.
+    var time: OffCPUTime
+
+    init(sequence: UInt64, first: Int, depth: Int, switches: Int64) {
+      (self.sequence, self.first, self.depth) = (sequence, first, depth)
+      time = OffCPUTime(switches: switches)
+    }
   }
 
   func tick(_ engine: Engine) {
     var inside = false
+    var (hasUpper, hasLower) = (false, false)
     let now = opp_now_ns()
     for pool in engine.pools {
       var isInside = false
@@ -31,6 +30,8 @@ extension Monitor {
         }
         isInside = true
         if reading.band != .background { look(at: worker, reading, now, engine) }
+        hasUpper = hasUpper || reading.band != .background
+        hasLower = hasLower || reading.band == .background || worker.depth > 0
         if pool.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
       }
       makeRoomForLoweredOnce(pool, engine)
@@ -41,8 +42,10 @@ extension Monitor {
       }
       inside = inside || isInside
     }
-    if inside {
-      armTick()
+    if inside { armTick() }
+    if hasUpper, hasLower {
+      locks.isThorough = true
+      armLocks()
     }
     lookAtTargets(engine)
     if now &- lastLimits > 1_000_000_000 {
@@ -61,37 +64,28 @@ extension Monitor {
 
   /// Demotes a running job that has used up its quantum. (R-CPU-06)
   func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
-    guard let meter = worker.report.meter else { return }
+    guard let meter = worker.report.meter, let clock = worker.report.cpuTime else { return }
     let key = ObjectIdentifier(worker)
-    var usage = opp_thread_usage()
-    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
-    let switches = opp_thread_meter_voluntary_switches(meter)
     var known =
       seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
       ?? Seen(
         sequence: reading.sequence, first: reading.depth, depth: max(reading.depth, worker.depth),
         switches: reading.switchesBefore)
-    let wall = now > reading.start ? now - reading.start : 0
-    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
-    // Time off the CPU is wall-clock time minus CPU time minus run-queue wait. The kernel adds a wait only
-    // when the wait is over, so the difference has errors. It is too high while the thread waits for a CPU.
-    // It is too low, even negative, if the thread waited when the slice began. Two corrections follow: the
-    // lowest value seen is the zero point (`nothing`), and the value does not rise without a voluntary
-    // context switch since the last look, because the thread was not blocked then.
-    let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
-    known.nothing = min(known.nothing, uncounted)
-    let off = UInt64(clamping: uncounted - known.nothing)
-    known.offCPU = switches != known.switches ? off : min(off, known.offCPU)
-    known.switches = switches
-    known.judgedOff = min(known.judgedOff, known.offCPU)
-    if Double(known.offCPU - known.judgedOff)
-      > engine.configuration.quantum.offCPUShare
-      * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
-    {
-      (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
-    }
-    let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
     defer { seen[key] = known }
+    let wall = now > reading.start ? now - reading.start : 0
+    let rule = OffCPUTime.Rule(quantum: quantum, share: engine.configuration.quantum.offCPUShare)
+    // Each reading costs several times the one before, so each is made only where the answer may depend on
+    // it.
+    guard known.time.mayMatter(used: min(wall, clock &- reading.cpuBefore), wall: wall, by: rule) else {
+      return
+    }
+    var usage = opp_thread_usage()
+    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
+    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+    known.time.look(
+      used: used, wall: wall, waited: usage.wait_ns &- reading.waitBefore, by: rule,
+      switches: { opp_thread_meter_voluntary_switches(meter) })
+    let (cpu, offCPU) = (known.time.cpu(used: used), known.time.offCPU)
     guard cpu >= quantum else { return }
     // A demoted foreground hog in the background pool must not keep its run token from background work. (law
     // 3)
@@ -182,10 +176,9 @@ extension Monitor {
   func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     let (pool, state) = (worker.pool, worker.state)
     let isCounted = state == .OPP_SLOT_DEMOTED || state == .OPP_SLOT_SUNK
+    let patience = PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)
     guard isCounted ? !pool.hasRoom(.OPP_DEMOTION_KNOWN) : state == .OPP_SLOT_RUNNING, now > reading.start,
-      stayedBlocked(worker, reading, now, engine),
-      now - reading.start
-        >= PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)
+      hasHardlyRun(worker, reading, now), now - reading.start >= patience, isBlocked(worker, engine)
     else { return }
     guard isCounted else { return replaceBlocked(worker, reading, engine) }
     if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {

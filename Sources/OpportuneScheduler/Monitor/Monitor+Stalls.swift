@@ -7,6 +7,8 @@ extension Monitor {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
+    /// The worker was runnable when its CPU time was this.
+    var waitsForCPU = false
     /// The worker waited for the lock of the memory map, and was allowed to be replaced for that.
     var mayBeReplacedOnMap = false
   }
@@ -33,7 +35,7 @@ extension Monitor {
         if state == .OPP_SLOT_RUNNING { flowing = true }
         continue
       }
-      if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
+      if hasHardlyRun(worker, reading, now), now - reading.start >= patience, isBlocked(worker, engine) {
         replaceBlocked(worker, reading, engine)
         flowing = true
       } else if judgeSuspect(worker, reading, after: delay, now, engine) {
@@ -86,21 +88,31 @@ extension Monitor {
     }
   }
 
-  /// Whether the worker is blocked, has hardly run since the last look, and a replacement would help.
+  /// Whether the worker has hardly run since the last look at it. Asks the kernel for a clock and for nothing
+  /// else: what the thread waits for is asked where a replacement may follow.
+  func hasHardlyRun(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
+    guard let cpu = worker.report.cpuTime else { return false }
+    var look = Look(sequence: reading.sequence, cpu: cpu, at: now)
+    let last = lookedAt[ObjectIdentifier(worker)]
+    // Who waited for a CPU cannot have blocked without having had one.
+    look.waitsForCPU = last.map { $0.waitsForCPU && $0.sequence == look.sequence && $0.cpu == cpu } ?? false
+    lookedAt[ObjectIdentifier(worker)] = look
+    guard let last, last.sequence == reading.sequence else { return false }
+    return (cpu &- last.cpu) * 20 < now &- last.at
+  }
+
+  /// Whether the worker, which has hardly run since the last look, is blocked, and a replacement would help.
   ///
   /// A worker that waits for the lock of the memory map is a special case (docs/decisions/0016). A
   /// replacement helps jobs that do not need the lock. But each further worker may wait for the lock too, and
   /// may preempt the lock's holder.
-  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine)
-    -> Bool
-  {
-    guard let meter = worker.report.meter, let cpu = worker.report.cpuTime else { return false }
-    let last = lookedAt.updateValue(
-      Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
-    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else {
-      return false
-    }
+  func isBlocked(_ worker: Worker, _ engine: Engine) -> Bool {
+    let key = ObjectIdentifier(worker)
+    guard let meter = worker.report.meter, lookedAt[key]?.waitsForCPU != true else { return false }
     switch engine.isBlocked(meter) {
+    case 0:
+      lookedAt[key]?.waitsForCPU = true
+      return false
     case OPP_BLOCKED: return true
     // Background threads that get no CPU hold kernel locks for long; more of them would hold more.
     case OPP_BLOCKED_IN_KERNEL:

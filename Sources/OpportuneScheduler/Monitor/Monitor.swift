@@ -93,8 +93,11 @@ final class Monitor: @unchecked Sendable {
   var classQuantum: UInt64 = 1_000_000
   /// When RealtimeKit was last asked for a server.
   var kitAskedAt: UInt64 = 0
-  /// Jobs of the foreground have waited for locks of others lately: looks at it come at short intervals.
-  let isWary = Atomic<Bool>(false)
+  /// Whether jobs of the foreground may be inside workers, and such that stand lower than fresh ones. While
+  /// both are, one of the second may hold a lock that one of the first waits for, and looks come at short
+  /// intervals.
+  let upperInside = Atomic<Bool>(false)
+  let lowerInside = Atomic<Bool>(false)
   /// Set when the workers are started: the monitor's thread may begin.
   let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
@@ -188,11 +191,26 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// A worker of the foreground is inside a job: look soon whether it waits for a lock, if others have
-  /// lately.
-  func armLocksIfWary() { if isWary.load(ordering: .relaxed) { armLocks() } }
+  /// A worker is inside a job: look soon whether the foreground waits for a lock of lower work, where both
+  /// run.
+  func armLocksIfDue(_ band: Band, depth: Int) {
+    // seqCst, each: the job was published before. Of two that begin at once one sees the other's store; and
+    // see agree().
+    if band > .background, !upperInside.load(ordering: .sequentiallyConsistent) {
+      upperInside.store(true, ordering: .sequentiallyConsistent)
+    }
+    let isLower = band == .background || depth > 0
+    if isLower, !lowerInside.load(ordering: .sequentiallyConsistent) {
+      lowerInside.store(true, ordering: .sequentiallyConsistent)
+    }
+    if upperInside.load(ordering: .sequentiallyConsistent),
+      lowerInside.load(ordering: .sequentiallyConsistent)
+    {
+      armLocks()
+    }
+  }
 
-  func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, Locks.interval) }
+  func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, LockWatch.interval) }
 
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The
   /// background pool needs none: the tick looks at it once a quantum.
@@ -241,18 +259,20 @@ final class Monitor: @unchecked Sendable {
     while true {
       rung |= opp_alarms_wait(alarms)
       defer { rung = 0 }
-      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
-      fetch(engine)
       // First: no other look must delay this one.
       if rung & (1 << Alarm.realTime.rawValue) != 0 { lookAtClass(engine) }
+      if rung & (1 << Alarm.locks.rawValue) != 0 {
+        lookAtLocks(engine)
+        // The most frequent of all: for nothing else is due, and who posts what is urgent rings.
+        if rung == 1 << Alarm.locks.rawValue { continue }
+      }
+      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
+      fetch(engine)
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
         let shortest = engine.pools.filter { $0.pool != .background }.map(\.spareDelay).min() ?? spareDelay
         setWatchDelay(max(spareDelay, shortest / 2), engine)
-      }
-      if rung & (1 << Alarm.tick.rawValue | 1 << Alarm.watch.rawValue | 1 << Alarm.locks.rawValue) != 0 {
-        lookAtLocks(engine)
       }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()
@@ -309,8 +329,8 @@ final class Monitor: @unchecked Sendable {
       worker.pool.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
       lookedAt[ObjectIdentifier(worker)] = nil
-      locks.lastRan[ObjectIdentifier(worker)] = nil
       realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
+      locks.watch.forget(worker.report.threadID)
       live -= 1
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }

@@ -20,6 +20,9 @@ final class Worker: @unchecked Sendable {
   /// also subtracts from that count.
   private let trial = Atomic<Bool>(false)
 
+  /// The worker waits in the kernel for what it has asked of a device: for no lock of the program's.
+  let waitsInKernel = Atomic<Bool>(false)
+
   // Accessed by the worker's own thread only.
   private var consumer: OpaquePointer?
   private(set) var producer: OpaquePointer?
@@ -100,7 +103,10 @@ final class Worker: @unchecked Sendable {
       var wake = opp_wake.OPP_WAKE_NOTHING
       guard opp_worker_begin_wait(worker.raw, &wake) else { return nil }
       worker.engine.follow(wake, in: worker.pool)
+      // relaxed: it saves the monitor a question; a value that comes late costs one, or a look.
+      worker.waitsInKernel.store(true, ordering: .relaxed)
       let value = body()
+      worker.waitsInKernel.store(false, ordering: .relaxed)
       worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool)
       return value
     }
@@ -316,7 +322,7 @@ final class Worker: @unchecked Sendable {
       isRealTime: isInClass, start: start, usage: usage)
     engine.monitor.armTick()
     if isInClass { engine.monitor.armClass() }
-    if pool.pool != .background { engine.monitor.armLocksIfWary() }
+    engine.monitor.armLocksIfDue(band, depth: depth)
   }
 
   /// Begins demoted work, which runs beside the run tokens at a lower kernel priority. So fresh work keeps

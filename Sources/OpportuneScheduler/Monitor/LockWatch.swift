@@ -1,0 +1,89 @@
+internal import OpportuneBase
+
+/// Which jobs of the foreground are asked what they wait for.
+///
+/// What a thread waits for is in `/proc`, and dear beside its CPU clock. So only that is read at each look;
+/// who was off the CPU for ``patience`` since a look is asked. With looks ``interval`` apart a job is asked
+/// within both together, 0.9 ms, of its leaving the CPU, and 0.1 ms later in the first look at it, since the
+/// clock is not read as each job begins. Who waits elsewhere, or for a CPU, cannot begin to wait for a lock
+/// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
+/// once a quantum only, so that what is blocked for long costs nothing. A plain value: clocks in, questions
+/// out.
+package struct LockWatch: Sendable {
+  package typealias Slice = InversionPolicy.Slice
+
+  /// Between two looks, in nanoseconds, while foreground jobs run beside others that stand lower.
+  package static let interval: UInt64 = 700_000
+  /// How long a job must have been off the CPU since a look until it is asked, in nanoseconds.
+  package static let patience: UInt64 = 200_000
+  /// How long a job that waits elsewhere, or for a lock of a stranger, is looked at each time, in
+  /// nanoseconds.
+  package static let resting: UInt64 = 10_000_000
+
+  /// A job, at the look from which on its time off the CPU counts.
+  private struct Last {
+    let job: UInt64
+    let cpu: UInt64
+    let at: UInt64
+    /// The clock when it was seen not to wait for a lock.
+    var elsewhere: UInt64?
+    /// It waits for a lock that no worker holds. Who holds it may change.
+    var isStranger = false
+  }
+
+  private var last: [Int32: Last] = [:]
+
+  package init() {}
+
+  /// Whether a look may leave the job out, but once a quantum.
+  package func rests(_ slice: Slice, now: UInt64) -> Bool {
+    guard let last = last[slice.thread], last.job == slice.job, last.elsewhere != nil || last.isStranger
+    else {
+      return false
+    }
+    return now.saturatingSubtract(last.at) > Self.resting
+  }
+
+  /// Whether a look at the job needs its CPU clock: one that has just begun cannot have been off for long.
+  package func needsClock(_ slice: Slice, start: UInt64, now: UInt64) -> Bool {
+    last[slice.thread]?.job == slice.job || now.saturatingSubtract(start) >= Self.patience
+  }
+
+  /// A look at a job.
+  ///
+  /// - Parameters:
+  ///   - slice: the job.
+  ///   - start: when it began.
+  ///   - cpuBefore: the CPU time of its thread then, or somewhat before, in nanoseconds.
+  ///   - cpu: the same now.
+  ///   - now: nanoseconds of the clock of `start`.
+  /// - Returns: whether to ask what it waits for; say so by ``waitsElsewhere(_:cpu:now:)`` if it is no lock.
+  package mutating func look(
+    _ slice: Slice, start: UInt64, cpuBefore: UInt64, cpu: UInt64, now: UInt64
+  ) -> Bool {
+    let known = last[slice.thread].flatMap { $0.job == slice.job ? $0 : nil }
+    var base = known ?? Last(job: slice.job, cpu: cpuBefore, at: start)
+    if base.elsewhere == cpu { return false }
+    let (elapsed, used) = (now.saturatingSubtract(base.at), cpu.saturatingSubtract(base.cpu))
+    let asks = elapsed.saturatingSubtract(used) >= Self.patience
+    if !asks { base = Last(job: slice.job, cpu: cpu, at: now) }
+    (base.elsewhere, base.isStranger) = (nil, false)
+    last[slice.thread] = base
+    return asks
+  }
+
+  /// The job, whose clock was `cpu` at the look, waits for no lock, or for a CPU.
+  package mutating func waitsElsewhere(_ slice: Slice, cpu: UInt64, now: UInt64) {
+    if last[slice.thread]?.job == slice.job {
+      last[slice.thread] = Last(job: slice.job, cpu: cpu, at: now, elsewhere: cpu)
+    }
+  }
+
+  /// The job waits for a lock that no worker of the scheduler holds.
+  package mutating func waitsForStranger(_ slice: Slice) {
+    if last[slice.thread]?.job == slice.job { last[slice.thread]?.isStranger = true }
+  }
+
+  /// The thread has ended, or runs no foreground job.
+  package mutating func forget(_ thread: Int32) { last[thread] = nil }
+}

@@ -1,0 +1,140 @@
+import OpportuneBase
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// In virtual time: who waits for a lock is asked soon, and who does not is asked seldom.
+@Suite(.bounded) struct LockWatchTests {
+  private typealias Slice = InversionPolicy.Slice
+
+  /// A thread inside one job after another, as the monitor sees it.
+  private struct Thread {
+    enum Doing { case running, waitingForCPU, locked, elsewhere }
+    let number: Int32
+    var job: UInt64 = 1
+    var start: UInt64 = 0
+    var cpuBefore: UInt64 = 0
+    var cpu: UInt64 = 0
+    var doing = Doing.running
+    var since: UInt64 = 0
+    var until: UInt64 = 0
+    /// It rested as it began to wait, so that looks at it come once a quantum.
+    var rested = false
+    /// When it was first asked while it waits for this lock.
+    var asked: UInt64?
+
+    var slice: Slice { Slice(thread: number, job: job) }
+  }
+
+  // R-CPU-01
+  /// Looks come each interval, once in a while one that leaves out nobody: each wait for a lock is asked
+  /// about within a millisecond of its beginning, and what rested before within a quantum more.
+  @Test(arguments: [1, 2, 3, 4] as [UInt64]) func eachWaitForALockIsAskedAboutWithinAMillisecond(seed: UInt64)
+  {
+    var random = SplitMix64(seed: seed)
+    var watch = LockWatch()
+    var threads = (1...4).map { Thread(number: $0) }
+    var (now, due, thorough) = (UInt64(1), LockWatch.interval, UInt64(0))
+    var (locked, found, others, steps) = (0, 0, 0, 0)
+    while now < 4_000_000_000 {
+      // Whatever comes first: somebody's next step, or a look.
+      let next = min(due, threads.map(\.until).min() ?? .max)
+      for index in threads.indices where threads[index].doing == .running {
+        threads[index].cpu += max(next, now) - now
+      }
+      now = max(next, now)
+      for index in threads.indices where threads[index].until <= now {
+        if threads[index].doing == .locked, now - threads[index].since >= 1_000_000 { locked += 1 }
+        step(&threads[index], now, &random)
+        steps += 1
+      }
+      guard now == due else { continue }
+      due += LockWatch.interval
+      let isThorough = now >= thorough
+      if isThorough { thorough = now + 9_000_000 }
+      for index in threads.indices {
+        if watch.rests(threads[index].slice, now: now) { threads[index].rested = true }
+        let thread = threads[index]
+        guard isThorough || !watch.rests(thread.slice, now: now),
+          watch.needsClock(thread.slice, start: thread.start, now: now),
+          watch.look(
+            thread.slice, start: thread.start, cpuBefore: thread.cpuBefore, cpu: thread.cpu, now: now)
+        else { continue }
+        guard thread.doing == .locked else {
+          watch.waitsElsewhere(thread.slice, cpu: thread.cpu, now: now)
+          others += 1
+          continue
+        }
+        if thread.asked == nil {
+          found += 1
+          threads[index].asked = now
+        }
+      }
+      for thread in threads where thread.doing == .locked && thread.asked == nil {
+        #expect(now - thread.since <= 1_000_000 + (thread.rested ? 10_000_000 : 0), "seed \(seed)")
+      }
+    }
+    #expect(locked > 100 && found >= locked, "\(found) of \(locked)")
+    // Who does not wait for a lock is asked once for each time off the CPU, and once more after it, at most.
+    #expect(others <= 2 * steps, "\(others) of \(steps)")
+  }
+
+  private func step(_ thread: inout Thread, _ now: UInt64, _ random: inout SplitMix64) {
+    let before = thread.doing
+    (thread.asked, thread.since, thread.rested) = (nil, now, false)
+    if before != .running {
+      // From the queue of a CPU, or from a wait, it first runs.
+      thread.doing = .running
+    } else {
+      switch Int.random(in: 0..<4, using: &random) {
+      case 0: thread.doing = .locked
+      case 1: thread.doing = .elsewhere
+      case 2: thread.doing = .waitingForCPU
+      default:
+        thread.job += 2
+        (thread.start, thread.cpuBefore) = (now, thread.cpu - min(thread.cpu, 50_000))
+      }
+    }
+    let longest: UInt64 = Int.random(in: 0..<8, using: &random) == 0 ? 60_000_000 : 3_000_000
+    thread.until = now + .random(in: 1000...longest, using: &random)
+  }
+
+  // R-CPU-01
+  /// A job that waits for no lock is asked once, however long that takes.
+  @Test func whoWaitsElsewhereIsAskedOnce() {
+    var watch = LockWatch()
+    func asks(_ slice: Slice, start: UInt64 = 0, cpu: UInt64, now: UInt64) -> Bool {
+      watch.look(slice, start: start, cpuBefore: 5, cpu: cpu, now: now)
+    }
+    let slice = Slice(thread: 1, job: 1)
+    var questions = 0
+    for now in stride(from: 0 as UInt64, to: 20_000_000, by: 700_000)
+    where asks(slice, cpu: 5, now: now) {
+      questions += 1
+      watch.waitsElsewhere(slice, cpu: 5, now: now)
+    }
+    #expect(questions == 1 && watch.rests(slice, now: 20_000_000))
+    // It has run, and is off again.
+    #expect(asks(slice, cpu: 6, now: 20_000_000))
+    watch.waitsElsewhere(slice, cpu: 6, now: 20_000_000)
+    #expect(!watch.rests(slice, now: 20_700_000) && !asks(slice, cpu: 6, now: 20_700_000))
+    // Another job of the thread is another matter.
+    #expect(!asks(Slice(thread: 1, job: 3), start: 20_700_000, cpu: 5, now: 20_750_000))
+  }
+
+  // R-CPU-01
+  /// Whose lock a stranger holds is asked again, with the tick after a while: a worker may hold it next.
+  @Test func whoWaitsForAStrangerIsAskedAgain() {
+    var watch = LockWatch()
+    func asks(_ slice: Slice, start: UInt64 = 0, cpu: UInt64, now: UInt64) -> Bool {
+      watch.look(slice, start: start, cpuBefore: 5, cpu: cpu, now: now)
+    }
+    let slice = Slice(thread: 1, job: 1)
+    #expect(asks(slice, cpu: 5, now: 300_000))
+    watch.waitsForStranger(slice)
+    #expect(!watch.rests(slice, now: 5_000_000) && watch.rests(slice, now: 20_000_000))
+    #expect(asks(slice, cpu: 5, now: 20_000_000))
+    #expect(!watch.rests(slice, now: 20_000_000))  // unless it is said again
+  }
+}
