@@ -6,7 +6,7 @@ export PREFIX ?= /usr/local
 export DESTDIR ?=
 .DEFAULT_GOAL := help
 .PHONY: help bench test bench-micro format lint sanitize docs requirements clibrary install install-clibrary uninstall \
-  uninstall-clibrary clean
+  uninstall-clibrary deb clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ uninstall: uninstall-clibrary ## Take away what install has put there; the same 
 
 uninstall-clibrary: ## Take away the C library.
 	@$(MAKE) -s -C CSupport/OpportuneCore uninstall
+
+deb: ## Build Debian packages of the command and of the C library; ARGS=--check has lintian look at them.
+	@scripts/deb $(ARGS)
 
 clean: ## Remove everything that was built.
 	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build docs/examples/rust/target docs/.docc-build

@@ -35,6 +35,44 @@ import Testing
     withExtendedLifetime(socket) {}
   }
 
+  /// The client of docs/examples, in a language that is not ours.
+  @Test func aClientInPythonIsServed() async throws {
+    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(
+      path: "../../docs/examples/python/host.py"
+    ).standardizedFileURL.path
+    guard FileManager.default.isExecutableFile(atPath: "/usr/bin/python3") else {
+      print("skipped: there is no /usr/bin/python3")
+      return
+    }
+    let (place, hosted) = (try Place(), try Hosted(.signals))
+    let host = hosted.host
+    let socket = try HostSocket.open(at: place.path) { host }
+    let pid = try hosted.shell("exec sleep 600", name: "x")
+    /// Its status and what it has printed.
+    func run(_ words: String...) throws -> (status: Int32, output: String, errors: String) {
+      let (process, output, errors) = (Process(), Pipe(), Pipe())
+      process.executableURL = URL(filePath: "/usr/bin/python3")
+      process.arguments = [script] + words
+      process.environment = ["OPPORTUNE_SOCKET": place.path]
+      (process.standardOutput, process.standardError) = (output, errors)
+      try process.run()
+      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      let error = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      return (process.terminationStatus, text, error)
+    }
+    #expect(try run("apps").output.hasPrefix("x: background, 1 processes"))
+    #expect(try run("front", "x").status == 0 && hosted.entry("x")?.state == "foreground")
+    #expect(try run("keep", "x", "seconds=600", "reason=a test").status == 0)
+    #expect(hosted.entry("x")?.keptBy.first?.contains("a test") == true)
+    let refused = try run("suspend", "nobody")
+    #expect(refused.status == 1 && refused.errors.contains("nobody"))
+    #expect(try run().status == 1)
+    #expect(hosted.entry("x")?.pids == [pid])
+    try await hosted.end()
+    withExtendedLifetime(socket) {}
+  }
+
   @Test func malformedLinesAreRefused() async throws {
     let (place, hosted) = (try Place(), try Hosted(.signals))
     let host = hosted.host
