@@ -368,7 +368,8 @@ opp_kit_answer opp_realtime_kit_look(const char *path, int timeout_ms, char reas
                      .signature = "s"};
         put_string(&find.body, kit_name);
         answer = bus_call(&bus, &find, &reply);
-        /* Who does not run may be started; who runs without a service file may not, so that is asked first. */
+        /* Who does not run may be started; who runs without a service file may not: that is asked
+         * first. */
         if (answer == OPP_KIT_ABSENT) {
             call start = find;
             start.member = "StartServiceByName";

@@ -39,8 +39,16 @@ import Testing
     }
 
     var path: String { destination + prefix }
-    /// All that is no folder, from there on.
-    var files: [String] {
+    /// All of the command that is no folder, from there on.
+    var files: [String] { all.filter { !Self.isOfLibrary($0) } }
+    /// Of the C library, which `scripts/test-clibrary` looks at in full.
+    var library: [String] { all.filter(Self.isOfLibrary) }
+
+    private static func isOfLibrary(_ file: String) -> Bool {
+      file.contains("opportune-core") || file.contains("OpportuneCore")
+    }
+
+    private var all: [String] {
       let all = FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []
       return all.filter { file in
         var isFolder: ObjCBool = false
@@ -73,6 +81,7 @@ import Testing
   @Test func whatIsInstalledIsWhatIsTakenAway() throws {
     let installed = try Installed(prefix: "/usr")
     #expect(installed.files == Self.files)
+    #expect(installed.library.contains("include/opportune-core.h"))
     // The path that it will have, not the one where it is put together.
     for kind in ["system", "user"] {
       let unit = try String(
@@ -89,7 +98,7 @@ import Testing
     try installed.call("install")
     #expect(installed.files == (Self.files + ["share/man/man1/other.1"]).sorted())
     try installed.call("uninstall")
-    #expect(installed.files == ["share/man/man1/other.1"])
+    #expect(installed.files == ["share/man/man1/other.1"] && installed.library.isEmpty)
     try installed.call("uninstall")
   }
 

@@ -265,7 +265,9 @@ static void *work(void *context) {
             if (parked == OPP_PARKED_SLEEPS) parked = opp_worker_end_park(self, &harvest);
             resume_all(&harvest, producer, self);
         } while (parked == OPP_PARKED_AGAIN);
-        (void)opp_worker_passes_lead(self); /* a thread cannot be started here: those there are must do */
+        /* A thread cannot be started here: those that there are must do. */
+        opp_wake wake = opp_worker_passes_lead(self);
+        (void)wake;
     }
     opp_worker_end(self);
     opp_consumer_destroy(consumer);
@@ -319,7 +321,8 @@ static void hunt(uint32_t tokens) {
         pair(ends);
         connections[i] = (connection){.end = ends[0], .peer = ends[1], .number = i};
         CHECK(opp_readiness_add(readiness, ends[0]) == 0);
-        (void)opp_pool_needs_leader(pool);
+        opp_wake wake = opp_pool_needs_leader(pool); /* as below, nobody can be started here */
+        (void)wake;
         resume(&connections[i], producer, NULL);
         CHECK(pthread_create(&feeders[i], NULL, feed, &connections[i]) == 0);
     }

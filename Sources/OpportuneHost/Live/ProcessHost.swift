@@ -66,7 +66,8 @@ package final class ProcessHost: Sendable {
   /// Has an app run: starts it by its manifest, or lets it go on where it is suspended.
   ///
   /// - Returns: the pid where it was started.
-  /// - Throws: ``ProcessHostError``: `unknownApp` where it has no manifest, `manifest`, `terminal`, `program`.
+  /// - Throws: ``ProcessHostError``: `unknownApp` where it has no manifest, `manifest`, `terminal`,
+  ///   `program`.
   @discardableResult package func start(_ name: String, foreground: Bool = false) throws(ProcessHostError)
     -> Int32?
   {

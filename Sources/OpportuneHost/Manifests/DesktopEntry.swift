@@ -1,5 +1,5 @@
-/// The group `[Desktop Entry]` of a file, by the Desktop Entry Specification 1.5. Other groups are checked and
-/// passed over, as are the values for locales.
+/// The group `[Desktop Entry]` of a file, by the Desktop Entry Specification 1.5. Other groups are checked
+/// and passed over, as are the values for locales.
 package struct DesktopEntry: Sendable, Hashable {
   /// The text behind the equals sign, not unescaped yet.
   package private(set) var values: [String: String] = [:]

@@ -21,7 +21,8 @@ package struct HostManifest: Sendable, Hashable {
   package var backgroundTime: Duration?
   /// From SIGTERM to the kill; `nil`: the host's.
   package var grace: Duration?
-  /// What becomes of it when it holds locks of files and is to be suspended; `nil`: as the host's policy says.
+  /// What becomes of it when it holds locks of files and is to be suspended; `nil`: as the host's policy
+  /// says.
   package var locks: LockPolicy.Answer?
   /// Whether lists show it while it does not run.
   package var isShown = true

@@ -3,8 +3,8 @@ public import SystemPackage
 extension AppIO {
   /// Reads a file line by line, as the lines are asked for.
   ///
-  /// A line ends with a line feed, which is not part of it, nor is a carriage return before that. What follows
-  /// the last line feed is a line too, unless it is empty. Bytes that are no UTF-8 become U+FFFD.
+  /// A line ends with a line feed, which is not part of it, nor is a carriage return before that. What
+  /// follows the last line feed is a line too, unless it is empty. Bytes that are no UTF-8 become U+FFFD.
   ///
   /// - Parameters:
   ///   - longest: bytes of a line at most; 1 to 2^30. A longer one ends the reading with an error.
