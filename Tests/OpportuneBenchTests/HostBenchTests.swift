@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneHost
 import TestSupport
 import Testing
 import ToolSupport
@@ -84,7 +85,7 @@ import ToolSupport
 
   /// Where `redis-server` is installed: it is asked, and answers, in turn by a client that waits for nothing.
   @Test func aServerAnswersAsOftenAsItIsAsked() throws {
-    guard HostBench.isInPath("redis-server") else {
+    guard ProgramFile.find("redis-server").path != nil else {
       print("skipped: redis-server is not in PATH")
       return
     }

@@ -37,14 +37,14 @@ package struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     BenchError(.system, "\(what): \(errorText(number))")
   }
 
-  /// The figures that `names` names, or all where it names none.
+  /// The figures, or values of another option, that `names` names, or all where it names none.
   static func figures<Figure: RawRepresentable<String> & CaseIterable>(
-    _ names: [String]
+    _ names: [String], of option: String = "--figure"
   ) throws(BenchError) -> [Figure] {
     var chosen: [Figure] = []
     for name in names {
       guard let figure = Figure(rawValue: name) else {
-        throw .invalid("--figure", name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
+        throw .invalid(option, name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
       }
       chosen.append(figure)
     }

@@ -56,6 +56,19 @@ final class SystemThread: Sendable {
     }
   }
 
+  /// Starts it in a real-time class where that is allowed, so that a load does not delay who measures; else as
+  /// an ordinary thread, whose lateness shows what that costs.
+  static func measuring(
+    named name: String, _ body: @escaping @Sendable () -> Void
+  ) throws(BenchError) -> (thread: SystemThread, isRealTime: Bool) {
+    do throws(BenchError) {
+      return (try SystemThread(named: name, kernelClass: .fifo, body), true)
+    } catch {
+      guard error.code == .unavailable else { throw error }
+      return (try SystemThread(named: name, body), false)
+    }
+  }
+
   /// Waits until the body has returned.
   func join() { ended.wait() }
 

@@ -1,5 +1,4 @@
-import Glibc
-import OpportuneBase
+import OpportuneHost
 import ToolSupport
 
 /// What `opportune bench host` is to measure.
@@ -23,8 +22,8 @@ package struct HostBenchOptions: Sendable {
     repeats: Int = 3, rate: Int = 2000, apps: Int = 200, folder: String = "/var/tmp"
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
-    self.loads = try Self.chosen(loads, "--load")
-    self.contenders = try Self.chosen(contenders, "--contender")
+    self.loads = try BenchError.figures(ReportTable.unique(loads), of: "--load")
+    self.contenders = try BenchError.figures(ReportTable.unique(contenders), of: "--contender")
     guard (0.5...600).contains(seconds) else {
       throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.5 to 600")
     }
@@ -33,19 +32,6 @@ package struct HostBenchOptions: Sendable {
     self.rate = try Self.checked(rate, "--rate", 100...20_000)
     self.apps = try Self.checked(apps, "--apps", 1...2000)
     self.folder = folder
-  }
-
-  private static func chosen<Value: RawRepresentable<String> & CaseIterable & Equatable>(
-    _ names: [String], _ option: String
-  ) throws(BenchError) -> [Value] {
-    var chosen: [Value] = []
-    for name in names {
-      guard let value = Value(rawValue: name) else {
-        throw .invalid(option, name, expected: Value.allCases.map(\.rawValue).joined(separator: ", "))
-      }
-      if !chosen.contains(value) { chosen.append(value) }
-    }
-    return chosen.isEmpty ? Array(Value.allCases) : chosen
   }
 
   private static func checked(
@@ -79,7 +65,7 @@ package struct HostBench: Sendable {
     var report = HostBenchReport(machine: .current())
     let folder = try ScratchFolder(in: options.folder)
     for figure in options.figures where !isInterrupted() {
-      let missing = programs(of: figure).filter { !Self.isInPath($0) }
+      let missing = programs(of: figure).filter { ProgramFile.find($0).path == nil }
       guard missing.isEmpty else {
         report.skipped.append(
           "\(figure.rawValue): not in PATH: \(missing.joined(separator: ", ")); "
@@ -103,10 +89,5 @@ package struct HostBench: Sendable {
     case .switches: ["redis-server"]
     case .idle: ["sleep"]
     }
-  }
-
-  static func isInPath(_ program: String) -> Bool {
-    let folders = getenv("PATH").map { String(cString: $0) } ?? "/usr/local/bin:/usr/bin:/bin"
-    return folders.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
   }
 }

@@ -93,14 +93,7 @@ extension HostBench {
         from: begin, measured: begin + Self.warmUp, until: end, rate: rate, seed: seed,
         isInterrupted: isInterrupted)
     }
-    // In a real-time class, where that is allowed, so that the load does not delay who measures.
-    let thread: SystemThread
-    do throws(BenchError) {
-      thread = try SystemThread(named: "clients", kernelClass: .fifo, body)
-    } catch {
-      guard error.code == .unavailable else { throw error }
-      thread = try SystemThread(named: "clients", body)
-    }
+    let thread = try SystemThread.measuring(named: "clients", body).thread
     thread.join()
     let seconds = Double(elapsed(from: loadBegin, to: SystemClock.now())) / 1e9
     let work = running?.end() ?? [:]

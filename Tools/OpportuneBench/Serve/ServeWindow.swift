@@ -55,17 +55,10 @@ struct ServeWindow {
       count: after.since(before), resident: watch.resident, isRealTime: isRealTime)
   }
 
-  /// In a real-time class, else as an ordinary thread, whose lateness shows what that costs.
   private func start(_ generator: ServeGenerator, _ begin: Nanoseconds) throws -> (SystemThread, Bool) {
     let held = Held(generator: generator)
-    let body: @Sendable () -> Void = { [isInterrupted] in
+    return try SystemThread.measuring(named: "clients") { [isInterrupted] in
       held.generator.run(from: begin, limit: Self.late, isInterrupted: isInterrupted)
-    }
-    do throws(BenchError) {
-      return (try SystemThread(named: "clients", kernelClass: .fifo, body), true)
-    } catch {
-      guard error.code == .unavailable else { throw error }
-      return (try SystemThread(named: "clients", body), false)
     }
   }
 
