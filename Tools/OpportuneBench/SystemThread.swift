@@ -56,8 +56,8 @@ final class SystemThread: Sendable {
     }
   }
 
-  /// Starts it in a real-time class where that is allowed, so that a load does not delay who measures; else as
-  /// an ordinary thread, whose lateness shows what that costs.
+  /// Starts it in a real-time class where that is allowed, so that a load does not delay who measures; else
+  /// as an ordinary thread, whose lateness shows what that costs.
   static func measuring(
     named name: String, _ body: @escaping @Sendable () -> Void
   ) throws(BenchError) -> (thread: SystemThread, isRealTime: Bool) {
