@@ -1,6 +1,7 @@
 #include "opp_assert.h"
 #include "opp_system.h"
 #include "opp_sync.h"
+#include "thread_create.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -174,11 +175,11 @@ static void fill_asynchronous(sigset_t *signals) {
         sigdelset(signals, faults[index]);
 }
 
-static int start_detached(start *argument, size_t stack_bytes) {
+int opp_thread_create(pthread_t *joinable, size_t stack_bytes, void *(*body)(void *), void *argument) {
     pthread_attr_t attributes;
     int result = pthread_attr_init(&attributes);
     if (result != 0) return -result;
-    result = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (joinable == NULL) result = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (result == 0 && stack_bytes > 0)
         result = pthread_attr_setstacksize(&attributes,
                                            stack_bytes < stack_bytes_min ? stack_bytes_min : stack_bytes);
@@ -188,7 +189,7 @@ static int start_detached(start *argument, size_t stack_bytes) {
         fill_asynchronous(&blocked);
         pthread_sigmask(SIG_SETMASK, &blocked, &previous);
         pthread_t thread;
-        result = pthread_create(&thread, &attributes, thread_main, argument);
+        result = pthread_create(joinable != NULL ? joinable : &thread, &attributes, body, argument);
         pthread_sigmask(SIG_SETMASK, &previous, NULL);
     }
     pthread_attr_destroy(&attributes);
@@ -202,7 +203,7 @@ int opp_thread_start(const char *name, size_t stack_bytes, void (*body)(void *),
     argument->body = body;
     argument->context = context;
     memcpy(argument->name, name, strnlen(name, NAME_SIZE - 1));
-    int result = start_detached(argument, stack_bytes);
+    int result = opp_thread_create(NULL, stack_bytes, thread_main, argument);
     if (result != 0) free(argument);
     return result;
 }

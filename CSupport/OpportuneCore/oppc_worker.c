@@ -1,8 +1,8 @@
 /* A worker: the thread that takes jobs, runs them, and parks where there are none. */
 #include "oppc.h"
 #include "opp_system.h"
+#include "thread_create.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,36 +90,13 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/* As in opp_thread_start(): the program's signal handlers run on the program's threads, while the signals of
- * a thread's own faults reach its crash handlers. */
-static void fill_asynchronous(sigset_t *signals) {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigfillset(signals);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) sigdelset(signals, faults[i]);
-}
-
 int oppc_worker_start(oppc_worker *worker, uint64_t stack_bytes) {
-    pthread_attr_t attributes;
-    int result = pthread_attr_init(&attributes);
-    if (result != 0) return -result;
-    const uint64_t stack_bytes_min = 256 * 1024;
-    if (stack_bytes != 0)
-        result = pthread_attr_setstacksize(&attributes,
-                                           stack_bytes < stack_bytes_min ? stack_bytes_min : stack_bytes);
-    if (result == 0) {
-        /* The mask is inherited, so no signal reaches the new thread before it could block it. */
-        sigset_t blocked, previous;
-        fill_asynchronous(&blocked);
-        pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-        result = pthread_create(&worker->thread, &attributes, worker_main, worker);
-        pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    }
-    pthread_attr_destroy(&attributes);
+    int result = opp_thread_create(&worker->thread, stack_bytes, worker_main, worker);
     if (result == 0) {
         char name[16]; /* what the kernel keeps */
         snprintf(name, sizeof name, "%.9s-%c%u", worker->scheduler->name,
                  worker->band == OPPC_FOREGROUND ? 'f' : 'b', worker->number % 10000u);
         pthread_setname_np(worker->thread, name);
     }
-    return -result;
+    return result;
 }

@@ -5,6 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Whether a sanitizer is built in, which makes a test slower by far. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 #define CHECK(condition)                                                                                 \
     do {                                                                                                 \
         if (!(condition)) {                                                                              \

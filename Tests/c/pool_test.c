@@ -16,20 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A sanitizer makes it slower by far. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#undef SANITIZED
-#define SANITIZED 1
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 static unsigned scale(void) {
     const char *text = getenv("OPPORTUNE_STRESS");
     int value = text == NULL ? 1 : atoi(text);
