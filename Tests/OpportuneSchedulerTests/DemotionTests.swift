@@ -300,6 +300,36 @@ private func niceValue() -> Int32 {
     try await scheduler.shutdown()
   }
 
+  // R-CPU-02 R-CPU-06
+  @Test func longJobsYieldBeforeTheirQuantumToFreshWorkThatWaits() async throws {
+    // A quantum that none of them uses up before all have begun.
+    let quantum = QuantumPolicy(quantum: .milliseconds(500))
+    let scheduler = try makeScheduler(workers: 1, quantum: quantum)
+    let app = try scheduler.makeApp(named: "app")
+    let release = Flag()
+    let begun = Record<Int>()
+    // Beyond the run token and the spare worker, others begin only because those before them yield.
+    for number in 0..<6 {
+      try app.submit {
+        begun.add(number)
+        release.spin()
+      }
+    }
+    _ = await begun.reaching(6)
+    let pool = try #require(await scheduler.statistics().pools.first { $0.pool == .foreground })
+    // What has yielded is not demoted: the jobs end where they began.
+    #expect(pool.yielded >= 4)
+    #expect(app.statistics.demotions <= 6 - 4)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02
+  @Test func jobsYieldTheLaterTheLongerOrdinaryOnesAre() {
+    #expect(PoolState.lengthToYield(spareDelay: 500_000) == 1_000_000)
+    #expect(PoolState.lengthToYield(spareDelay: 6_000_000) == 6_000_000)
+  }
+
   // R-CPU-02
   @Test func ordinaryJobsCallForNoSpare() async throws {
     let scheduler = try makeScheduler(workers: 1)

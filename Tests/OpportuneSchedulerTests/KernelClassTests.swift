@@ -190,4 +190,13 @@ private func priority(
       }
     }
   }
+
+  // R-CPU-05
+  @Test(arguments: [false, true]) func whatYieldsKeepsItsWeightAndGetsALongSlice(canSetSlice: Bool) {
+    let privileges = KernelPrivileges(
+      canRaise: false, canUseRR: false, canSetSlice: canSetSlice, baseNice: 3)
+    let long = KernelPriority.longForeground(privileges)
+    #expect(long.policy == .normal && long.nice == 3 && !long.retires)
+    #expect(long.sliceNanoseconds == (canSetSlice ? KernelPriority.demotedSliceNanoseconds : 0))
+  }
 }

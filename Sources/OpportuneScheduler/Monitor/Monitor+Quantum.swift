@@ -121,6 +121,23 @@ extension Monitor {
     return lower(worker, reading, from: 0, to: 1, now, engine)
   }
 
+  /// Has a fresh job that has had the CPU for `length` go on beside the run tokens, so that fresh work that
+  /// waits begins before the job's quantum has ended. The job keeps its level and its weight; but it gets the
+  /// slice of demoted work, so whoever wakes runs first. Returns false if the job is not such a job, or keeps
+  /// its run token. (R-CPU-02, docs/decisions/0032)
+  func yieldIfLong(
+    _ worker: Worker, _ reading: WorkerReport.Reading, after length: UInt64, _ engine: Engine
+  ) -> Bool {
+    guard worker.pool.pool == .foreground, worker.depth == 0, reading.band == .foreground,
+      !reading.isRealTime || worker.report.hasLeftClass(during: reading),
+      let cpu = worker.report.cpuTime, cpu.saturatingSubtract(reading.cpuBefore) >= length
+    else { return false }
+    _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
+    guard replace(worker, reading, demoted: true, engine) else { return false }
+    worker.pool.yielded.add(1, ordering: .relaxed)  // a statistic
+    return true
+  }
+
   /// Ends the trial of each job that has used the CPU for longer than the pool's jobs ordinarily do: it
   /// continues at the kernel priority of demoted work.
   func judgeTrials(_ pool: PoolState, _ engine: Engine) {

@@ -40,6 +40,8 @@ extension Monitor {
         flowing = true
       } else if judgeSuspect(worker, reading, after: delay, now, engine) {
         flowing = true
+      } else if yieldIfLong(worker, reading, after: PoolState.lengthToYield(spareDelay: delay), engine) {
+        flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
           || isStarved(pool, now, engine)

@@ -84,8 +84,10 @@ public struct MetricsReporter: Sendable {
     for pool in statistics.pools {
       let dimensions = [("pool", "\(pool.pool)")]
       pools[pool.pool] = add(
-        ["opportune_wakeups": pool.wakeups, "opportune_replaced": pool.replaced], since: pools[pool.pool],
-        dimensions)
+        [
+          "opportune_wakeups": pool.wakeups, "opportune_replaced": pool.replaced,
+          "opportune_yielded": pool.yielded,
+        ], since: pools[pool.pool], dimensions)
       gauge("opportune_workers_working", dimensions, pool.working)
       gauge("opportune_workers_demoted", dimensions, pool.demoted)
     }

@@ -112,7 +112,7 @@ public struct SchedulerStatistics: Sendable {
     public let pool: WorkerPool
     /// Workers that hold a run token now.
     public let working: Int
-    /// Workers that run demoted jobs beside the run tokens now.
+    /// Workers that run demoted jobs, or long ones that have yielded, beside the run tokens now.
     public let demoted: Int
     /// Workers that are parked now.
     public let sleeping: Int
@@ -120,6 +120,9 @@ public struct SchedulerStatistics: Sendable {
     public let wakeups: UInt64
     /// How often a worker was blocked inside a job while others waited, and was replaced by another worker.
     public let replaced: UInt64
+    /// How often a fresh job that had used the CPU for a millisecond or longer went on beside the run tokens,
+    /// so that fresh work that waited could begin.
+    public let yielded: UInt64
   }
 
   /// What apps' targets leave the background, and why; see ``App/target(_:)``.
@@ -192,7 +195,7 @@ public struct SchedulerStatistics: Sendable {
       PoolStatistics(
         pool: $0.pool, working: Int(opp_pool_working($0.raw)), demoted: $0.demotedCount,
         sleeping: Int(opp_pool_sleeping($0.raw)), wakeups: opp_pool_wakeups($0.raw),
-        replaced: $0.replaced.load(ordering: .relaxed))
+        replaced: $0.replaced.load(ordering: .relaxed), yielded: $0.yielded.load(ordering: .relaxed))
     }
     backgroundShare = known.share
     realTimeForeground = engine.realTime.map { realTime in

@@ -161,6 +161,13 @@ package struct KernelPriority: Sendable, Hashable {
     return KernelPriority(.roundRobin, realTime: (pools.contains(.realTime) ? Level.count : 0) + 1 + steps)
   }
 
+  /// Of undemoted foreground work that is known to be long: its slice is that of demoted work, so any waking
+  /// thread runs first. It keeps its weight.
+  static func longForeground(_ privileges: KernelPrivileges) -> KernelPriority {
+    KernelPriority(
+      .normal, nice: privileges.baseNice, slice: privileges.canSetSlice ? demotedSliceNanoseconds : 0)
+  }
+
   /// Of the real-time foreground; `priority` is 1 to 99.
   static func realTimeForeground(_ priority: Int) -> KernelPriority {
     KernelPriority(.roundRobin, realTime: priority)

@@ -20,6 +20,8 @@ final class PoolState: @unchecked Sendable {
   private var cpuAtExtra: UInt64 = 0
   /// How many blocked workers were replaced.
   let replaced = Atomic<UInt64>(0)
+  /// How many fresh jobs have given their run tokens to fresh work that waited.
+  let yielded = Atomic<UInt64>(0)
   /// Monitor's thread only: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
   /// `cpuAtProgress`: the CPU time of the pool's workers at the first look after a job was seen to begin or
@@ -113,6 +115,10 @@ final class PoolState: @unchecked Sendable {
   static func spareDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))
   }
+
+  /// The CPU time after which a fresh job gives its run token to fresh work that waits, in nanoseconds: a
+  /// millisecond, or as long as all workers must have been busy before the spare one is called.
+  static func lengthToYield(spareDelay: UInt64) -> UInt64 { max(spareDelay, 1_000_000) }
 
   /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`,
   /// doubled with every eight workers per core that the pool has, a second at most. So a pool whose jobs all

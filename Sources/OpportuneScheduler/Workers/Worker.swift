@@ -411,7 +411,10 @@ final class Worker: @unchecked Sendable {
         identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics
       )
     }
-    if opp_worker_job_ended(raw) { report.addOrdinary(cpu: cpu) }
+    // A job that has given its run token to fresh work, and was no hog: else what takes longer than the spare
+    // worker's delay would never teach that delay.
+    let yielded = depth == 0 && state == .OPP_SLOT_SUNK
+    if opp_worker_job_ended(raw) || yielded { report.addOrdinary(cpu: cpu) }
   }
 
   // MARK: Kernel priority

@@ -111,8 +111,8 @@ final class WorkerReport: Sendable {
     leftClass.load(ordering: .acquiring) == sequence.load(ordering: .relaxed) - 1
   }
 
-  /// Counts an ordinary job: one that has kept the run token with which it began, so it was neither a hog nor
-  /// blocked for long.
+  /// Counts an ordinary job: one that has kept the run token with which it began, or has given it to fresh
+  /// work, so it was neither a hog nor blocked for long.
   func addOrdinary(cpu: UInt64) {
     // relaxed, single writer: statistics for the monitor, which tolerates a mismatch of the two.
     ordinary.store(ordinary.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
