@@ -41,6 +41,12 @@ int32_t opp_file_kind(int fd) {
         is_served(&about) ? kind | OPP_FILE_SERVED : kind;
 }
 
+bool opp_file_close_frees(int fd) {
+    struct statx about;
+    return look(fd, STATX_TYPE | STATX_NLINK, &about) == 0 && S_ISREG(about.stx_mode) &&
+        about.stx_dev_major != 0 && about.stx_nlink == 0;
+}
+
 int opp_file_identity(int fd, uint64_t *device, uint64_t *inode) {
     struct statx about;
     int error = look(fd, STATX_INO, &about);

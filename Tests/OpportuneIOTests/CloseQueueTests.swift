@@ -28,7 +28,7 @@ import Testing
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []
     var clients: [FileDescriptor] = []
-    for _ in 0..<(3 * CloseQueue.limit) {
+    for _ in 0..<(3 * CloseQueue.Kind.background.limit) {
       let (server, client) = try await connectedPair(peer, io)
       servers.append(server)
       clients.append(client)
@@ -49,10 +49,10 @@ import Testing
     _ = try await broker.statistics()  // another turn
     #expect(clock.now - start < .seconds(60), "the reactor has not waited for a close")
     // Another's file, and another's close, beside as many as may be under way.
-    try await eventually("the closes in the kernel") { begun.count - listeners == CloseQueue.limit }
+    try await eventually("the closes in the kernel") { begun.count - listeners == CloseQueue.Kind.background.limit }
     let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
     try await peer.close(file)
-    #expect(begun.count - listeners == CloseQueue.limit && ended.count == 0)
+    #expect(begun.count - listeners == CloseQueue.Kind.background.limit && ended.count == 0)
     for server in servers { disconnect(server) }
     for task in closing { try await task.value }
     for server in servers { try await peer.close(server) }
@@ -65,7 +65,7 @@ import Testing
     #expect(connect(socket.rawValue, &nobody, socklen_t(MemoryLayout<sockaddr>.size)) == 0)
   }
 
-  @Test func aClassHasSoManyClosesAtOnce() {
+  @Test func aKindHasSoManyClosesAtOnce() {
     var queue = CloseQueue()
     func numbers(_ ops: [opp_ring_op?]) -> [Int32?] { ops.map { $0?.fd } }
     let begun = (0..<6).map { queue.begin(opp_ring_op(number: $0), .background) }
@@ -76,6 +76,26 @@ import Testing
     #expect(numbers(next) == [4, 5, nil])
     let last = (6..<8).map { queue.begin(opp_ring_op(number: $0), .background) }
     #expect(numbers(last) == [6, nil])
+    let freeing = (10..<12).map { queue.begin(opp_ring_op(number: $0), .backgroundFrees) }
+    #expect(numbers(freeing) == [10, nil])
+    #expect(numbers([queue.ended(.backgroundFrees), queue.ended(.backgroundFrees)]) == [11, nil])
+  }
+
+  // R-DISK-01
+  @Test func aBackgroundCloseThatFreesAFileIsOfItsOwnKind() async throws {
+    try await withFolder { folder in
+      let path = folder.appending("file")
+      let file = try FileDescriptor.open(
+        path, .readWrite, options: .create, permissions: .ownerReadWrite)
+      defer { try? file.close() }
+      // In memory nothing is freed on a device.
+      let isOnDevice = opp_file_kind(file.rawValue) & OPP_FILE_ON_NO_DEVICE == 0
+      #expect(CloseQueue.Kind(file.rawValue, .background) == .background, "it has a name")
+      #expect(unlink(path.string) == 0)
+      #expect(CloseQueue.Kind(file.rawValue, .background) == (isOnDevice ? .backgroundFrees : .background))
+      #expect(CloseQueue.Kind(file.rawValue, .foreground) == .foreground)
+      #expect(CloseQueue.Kind(-1, .background) == .background)
+    }
   }
 
   /// Far more is sent than is taken in.

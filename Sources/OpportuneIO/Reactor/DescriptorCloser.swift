@@ -7,7 +7,7 @@ internal import COpportune
 ///  - A close goes to the kernel only when nothing is in flight on its descriptor and no inline call is
 ///    inside its gate.
 ///  - `inFlight` contains exactly the requests whose phase is `inFlight`.
-///  - At most ``CloseQueue/limit`` closes of each class are in the kernel.
+///  - At most ``CloseQueue/Kind/limit`` closes of each kind are in the kernel.
 ///  - A waiting close is outstanding, and counts for its app.
 ///
 /// Reactor's thread only, except for the gates.
@@ -79,26 +79,27 @@ final class DescriptorCloser {
 
   // MARK: Closes in the kernel
 
-  /// Submits a close, in its class's turn. The caller reports its end by ``closeCompleted(as:)``.
-  func submit(_ op: opp_ring_op, as ioClass: IOClass) {
+  /// Submits a close, in its kind's turn. The caller reports its end by ``closeCompleted(as:)``.
+  func submit(_ op: opp_ring_op, as kind: CloseQueue.Kind) {
     CloseQueue.endLingering(op.fd)
-    if let now = turns.begin(op, ioClass) { submissions.submit(now) } else { submissions.addOutstanding() }
+    if let now = turns.begin(op, kind) { submissions.submit(now) } else { submissions.addOutstanding() }
   }
 
-  func closeCompleted(as ioClass: IOClass) {
-    guard let next = turns.ended(ioClass) else { return }
+  func closeCompleted(as kind: CloseQueue.Kind) {
+    guard let next = turns.ended(kind) else { return }
     submissions.removeOutstanding()  // it waits no longer
     submissions.submit(next)
   }
 
   /// Closes a descriptor without a request, such as one that arrived after its app's end.
   func close(_ descriptor: Int32, as ioClass: IOClass, then body: @escaping () -> Void) {
+    let kind = CloseQueue.Kind(descriptor, ioClass)
     let call = KernelCall { [self] _, _ in
-      closeCompleted(as: ioClass)
+      closeCompleted(as: kind)
       body()
     }
     var op = opp_ring_op(.OPP_RING_CLOSE, descriptor)
     op.tag = call.retainedTag()
-    submit(op, as: ioClass)
+    submit(op, as: kind)
   }
 }

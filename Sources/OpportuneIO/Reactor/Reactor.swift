@@ -107,13 +107,13 @@ final class Reactor: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    let waiting = 2 * (CloseQueue.limit + OpenLimiter.limit)
+    let waiting = CloseQueue.limit + 2 * OpenLimiter.limit
     config.threads = UInt32(configuration.threads + waiting)
     // One worker for each request that may be in flight. With fewer, background requests that wait for a file
     // would occupy all of the kernel's workers.
     config.workers = UInt32(configuration.storage.depth + waiting)
     // A close may take long to free its file, and would delay other requests on the kernel's threads.
-    config.closers = UInt32(2 * CloseQueue.limit)
+    config.closers = UInt32(CloseQueue.limit)
     config.busy_poll_ns = UInt32(configuration.busyPoll.unsignedNanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()

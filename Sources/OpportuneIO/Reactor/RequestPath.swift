@@ -145,14 +145,14 @@ final class RequestPath {
     op.tag = request.retainedTag()
     var limiter = Request.Flight.Limiter.none
     if request.call.isClose {
-      limiter = .close(queues.ioClass(of: request.app, on: .network))
+      limiter = .close(CloseQueue.Kind(op.fd, queues.ioClass(of: request.app, on: .network)))
     } else if request.isOpenThatWaits, let grant {
       limiter = .open(grant.ioClass)
     }
     request.toInFlight(step, grant, limiter)
     request.app.add(request)
     closer.add(request)
-    if case .close(let ioClass) = limiter { closer.submit(op, as: ioClass) } else { submissions.submit(op) }
+    if case .close(let kind) = limiter { closer.submit(op, as: kind) } else { submissions.submit(op) }
   }
 
   // MARK: Back
@@ -174,7 +174,7 @@ final class RequestPath {
     switch flight.limiter {
     case .none: break
     case .open(let ioClass): opens.giveBack(ioClass)
-    case .close(let ioClass): closer.closeCompleted(as: ioClass)
+    case .close(let kind): closer.closeCompleted(as: kind)
     }
     request.app.remove(request)
     closer.remove(request)

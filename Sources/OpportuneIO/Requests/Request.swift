@@ -76,7 +76,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
       /// ``OpenLimiter``: the open has a thread.
       case open(IOClass)
       /// ``DescriptorCloser``: one of the closes in the kernel.
-      case close(IOClass)
+      case close(CloseQueue.Kind)
     }
 
     enum Ending {
