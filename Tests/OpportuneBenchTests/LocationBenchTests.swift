@@ -4,6 +4,7 @@ import Testing
 
 @testable import OpportuneBench
 @testable import OpportuneLocation
+@testable import OpportuneTraces
 
 @Suite(.bounded) struct LocationBenchTests {
   @Test func optionsAreChecked() throws {

@@ -1,5 +1,6 @@
 import Foundation
 import Opportune
+import OpportuneTraces
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import OpportuneBench
 import OpportuneLocation
+import OpportuneTraces
 
 struct BenchLocationCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -2,6 +2,7 @@ import Foundation
 import Opportune
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 
 /// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded
 /// tracks how many fixes the sampler takes, and how right crossings are.

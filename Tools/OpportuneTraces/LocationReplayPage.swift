@@ -1,5 +1,6 @@
 import Foundation
-internal import OpportuneBase
+import OpportuneBase
+import OpportuneLocation
 
 extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius,
