@@ -15,6 +15,7 @@ import Testing
       BenchLifecycleCommand.self, "--figure", text, LifecycleBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(
       BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchHostCommand.self, "--figure", text, HostBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
     try refuses(BenchServeCommand.self, "--contender", text, ServeContender.all.map(\.name))
     try refuses(BenchServeCommand.self, "--load", text, ["idle", "full"])
@@ -27,6 +28,9 @@ import Testing
     try refuses(BenchLatencyCommand.self, "--tree", "/dev/null", ["a folder"])
     try refuses(BenchServeCommand.self, "--tree", "/dev/null", ["a folder"])
     try refuses(BenchServeCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchHostCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchIOCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchMemoryCommand.self, "--folder", "", ["a folder that you may write to"])
   }
 
   /// That is found out as the tree is read.

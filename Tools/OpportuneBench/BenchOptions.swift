@@ -19,18 +19,10 @@ package struct BenchOptions: Sendable {
     scenarios: [String] = [], contenders: [String] = [], seconds: Double = 10, repeats: Int? = nil,
     trees: [String] = [], isRoot: Bool
   ) throws(BenchError) {
-    guard seconds.isFinite, (0.2...3600).contains(seconds) else {
-      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 3600")
-    }
-    if let repeats, !(1...100).contains(repeats) {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
-    }
-    if let repeats, seconds / Double(repeats) < Self.windowSecondsMin {
-      throw .invalid(
-        "--repeats", "\(repeats)",
-        expected:
-          "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
-          + "lasts at least \(Self.windowSecondsMin) s")
+    self.seconds = try BenchError.check(seconds, "--seconds", 0.2...3600)
+    if let repeats {
+      try BenchError.check(repeats, "--repeats", 1...100)
+      try BenchError.checkWindow(seconds, repeats, least: Self.windowSecondsMin)
     }
     let chosenScenarios = try Scenario.select(scenarios)
     let chosenContenders = try ContenderKind.select(contenders, isRoot: isRoot)
@@ -43,7 +35,6 @@ package struct BenchOptions: Sendable {
     for tree in trees { try Corpus.check(root: tree) }
     self.scenarios = chosenScenarios
     self.contenders = chosenContenders
-    self.seconds = seconds
     self.repeats = repeats
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
   }

@@ -1,15 +1,14 @@
 import OpportuneBase
 
 /// A whole run: every scenario with every contender in turn, repeat after repeat, windows interleaved.
-package struct BenchRun: Sendable {
+package struct BenchRun: BlockingBench {
+  package typealias Outcome = BenchReport
+
   let options: BenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
   private let rule = NoiseRule()
 
-  /// - Parameters:
-  ///   - isInterrupted: asked every 100 ms; once true the run ends with what it has.
-  ///   - progress: takes a line for people.
   package init(
     options: BenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
@@ -19,24 +18,8 @@ package struct BenchRun: Sendable {
     self.progress = progress
   }
 
-  /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
-  package func run() async throws -> BenchReport {
+  package func measure() throws -> BenchReport {
     let machine = MachineReport.current()
-    let run = self
-    let result = await withCheckedContinuation {
-      (done: CheckedContinuation<Result<BenchReport, any Error>, Never>) in
-      let code = SystemThread.launch(named: "run") {
-        done.resume(returning: Result { try run.runAll(machine) })
-      }
-      if code != 0 {
-        done.resume(
-          returning: .failure(BenchError.failed("the bench's thread", code)))
-      }
-    }
-    return try result.get()
-  }
-
-  private func runAll(_ machine: MachineReport) throws -> BenchReport {
     let rate = SpinWork.calibrate()
     let meter = NoiseMeter(iterationsPerMicrosecond: rate)
     var search: SearchWorkload?

@@ -2,7 +2,9 @@ import ArgumentParser
 import Glibc
 import OpportuneBench
 
-struct BenchLatencyCommand: AsyncParsableCommand {
+struct BenchLatencyCommand: MeasuringCommand {
+  typealias Measured = BenchRun
+
   static let configuration = CommandConfiguration(
     commandName: "latency",
     abstract: "Foreground latency, submit to start, beside background work that saturates every core.",
@@ -44,46 +46,18 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
   var html: String?
 
-  func validate() throws {
-    _ = try options()
-    if let html { try checkFileName(html) }
+  var extras: [(path: String, text: (BenchReport) -> String)] {
+    html.map { [($0, HTMLReport.render)] } ?? []
   }
 
-  mutating func run() async throws {
-    try output.checkFileIsWritable()
-    if let html { try checkWritable(html) }
-    let options = try options()
-    interceptInterrupts()
-    let report = try await report(options)
-    try output.report(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
-    if let html { try write(HTMLReport.render(report), to: html) }
-    if !report.noise.isValid { throw ExitCode(2) }
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  /// A tree without a readable text is found out by reading it.
-  private func report(_ options: BenchOptions) async throws -> BenchReport {
-    do {
-      return try await BenchRun(
-        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
-      ).run()
-    } catch let error as BenchError where error.code == .invalidArgument {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> BenchOptions {
+    try BenchOptions(
+      scenarios: scenario, contenders: names(contender),
+      seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
   }
 
   private static func windows(isRoot: Bool) -> String {
     guard let options = try? BenchOptions(isRoot: isRoot) else { return "?" }
     return "\(options.turns) × \(Int(options.seconds)) s × 1.6 = \(Int(options.secondsOfWindows.rounded())) s"
-  }
-
-  private func options() throws -> BenchOptions {
-    do {
-      return try BenchOptions(
-        scenarios: scenario, contenders: names(contender),
-        seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
-    } catch {
-      throw ValidationError(error.description)
-    }
   }
 }
