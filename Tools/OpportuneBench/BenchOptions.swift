@@ -7,8 +7,6 @@ package struct BenchOptions: Sendable {
   package let seconds: Double
   /// Nil: each scenario's own.
   package let repeats: Int?
-  /// Roots of the tree to index.
-  package let trees: [String]
 
   /// Shortest time of one window, in seconds.
   package static let windowSecondsMin = 0.2
@@ -17,7 +15,7 @@ package struct BenchOptions: Sendable {
 
   package init(
     scenarios: [String] = [], contenders: [String] = [], seconds: Double = 10, repeats: Int? = nil,
-    trees: [String] = [], isRoot: Bool
+    isRoot: Bool
   ) throws(BenchError) {
     self.seconds = try BenchError.check(seconds, "--seconds", 0.2...3600)
     if let repeats {
@@ -32,18 +30,16 @@ package struct BenchOptions: Sendable {
         expected: "at least one that runs in scenario \(scenario.name): "
           + ContenderKind.all.filter(scenario.admits).map(\.name).joined(separator: ", "))
     }
-    for tree in trees { try Corpus.check(root: tree) }
     self.scenarios = chosenScenarios
     self.contenders = chosenContenders
     self.repeats = repeats
-    self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
   }
 
   /// How many pairs of a scenario and a contender there are.
   package var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
 
   /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its
-  /// other two windows take. Starting, checking answers and reading the tree come on top.
+  /// other two windows take. Starting comes on top.
   package var secondsOfWindows: Double {
     scenarios.reduce(0) { sum, scenario in
       let shares = 1 + Self.foregroundAloneShare + (scenario.hasBackground ? Self.backgroundAloneShare : 0)

@@ -22,15 +22,6 @@ package struct BenchRun: BlockingBench {
     let machine = MachineReport.current()
     let rate = SpinWork.calibrate()
     let meter = NoiseMeter(iterationsPerMicrosecond: rate)
-    var search: SearchWorkload?
-    var notes: [String] = []
-    if options.scenarios.contains(where: \.isSearch) {
-      progress("reading \(options.trees.joined(separator: ", "))")
-      let corpus = try Corpus(roots: options.trees)
-      progress(corpus.summary)
-      notes.append("search: \(corpus.summary)")
-      search = try SearchWorkload(corpus: corpus)
-    }
     progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
     let start = SystemClock.now()
     var tallies: [Tally] = options.scenarios.flatMap { scenario in
@@ -45,15 +36,15 @@ package struct BenchRun: BlockingBench {
           if isInterrupted() { break rounds }
           progress(progressLine(tallies[turn], round, since: start))
           let pair = Pair(
-            scenario: scenario, search: scenario.isSearch ? search : nil, machine: machine, rate: rate,
-            meter: meter, rule: rule, isInterrupted: isInterrupted, runStart: start)
+            scenario: scenario, machine: machine, rate: rate, meter: meter, rule: rule,
+            isInterrupted: isInterrupted, runStart: start)
           let seconds = options.seconds / Double(options.repeats(of: scenario))
           try pair.run(&tallies[turn], noise: &noise, seconds: seconds, seed: seed(scenario, round))
         }
       }
     }
     return BenchReport(
-      machine: machine, noise: noise, tallies: tallies, corpusBytes: search?.corpus.bytes, notes: notes,
+      machine: machine, noise: noise, tallies: tallies,
       wasInterrupted: isInterrupted(), seconds: Double(elapsed(from: start, to: SystemClock.now())) / 1e9)
   }
 
@@ -72,7 +63,6 @@ package struct BenchRun: BlockingBench {
 /// The windows of one repeat of one contender, which belong together.
 private struct Pair {
   let scenario: Scenario
-  let search: SearchWorkload?
   let machine: MachineReport
   let rate: Double
   let meter: NoiseMeter
@@ -83,15 +73,13 @@ private struct Pair {
   func run(_ tally: inout Tally, noise: inout NoiseReport, seconds: Double, seed: UInt64) throws {
     var plan = WindowPlan(
       scenario: scenario, kind: .beside, duration: Nanoseconds(seconds * 1e9), seed: seed,
-      cores: machine.cores, rate: rate, search: search)
+      cores: machine.cores, rate: rate)
     let beside = try window(plan, tally.contender)
     tally.countBeside(beside, rule: rule, cores: machine.cores, runStart: runStart)
     noise.count(beside.slices, rule: rule, cores: machine.cores)
-    if let session = beside.session { tally.answersChecked += try check(session, seed: seed) }
     if isInterrupted() { return }
 
     plan.kind = .foregroundAlone
-    plan.replayed = beside.session.map { ($0, plan.duration) }
     plan.duration = Nanoseconds(seconds * BenchOptions.foregroundAloneShare * 1e9)
     let foreground = try window(plan, tally.contender)
     tally.countForegroundAlone(foreground, rule: rule, cores: machine.cores)
@@ -113,16 +101,5 @@ private struct Pair {
 
   private func window(_ plan: WindowPlan, _ kind: ContenderKind) throws -> WindowOutcome {
     try WindowRunner(plan: plan, meter: meter, isInterrupted: isInterrupted).run(kind.make())
-  }
-
-  private func check(_ session: SearchSession, seed: UInt64) throws(BenchError) -> Int {
-    let referee = SearchReferee(corpus: session.workload.corpus)
-    var checked = try referee.check(session.answersToCheck, bytesMax: 8 << 20)
-    var random = SplitMix64(seed: seed)
-    let queries = (0..<4).compactMap { _ in
-      session.workload.keystrokes.randomElement(using: &random)?.randomElement(using: &random)
-    }
-    checked += try referee.check(session.index, queries: queries, files: 20, seed: seed)
-    return checked
   }
 }

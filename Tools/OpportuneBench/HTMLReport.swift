@@ -21,7 +21,6 @@ package enum HTMLReport {
         "<figcaption>Latency, submit to start. Lower is better; to the right the rarer jobs.</figcaption>")
       parts.append("</figure>")
       parts.append(table(rows))
-      parts.append(indexing(rows))
       parts.append("<figure>\(HTMLCharts.timeline(series, colour: colour))")
       parts.append(
         "<figcaption>The run as it went: each stroke is 100 ms, from the median to the largest latency. Grey "
@@ -84,28 +83,6 @@ package enum HTMLReport {
             row.lockFree.split(separator: ":").first.map(String.init) ?? row.lockFree,
           ]
       })
-  }
-
-  /// Empty where no row is of the search.
-  private static func indexing(_ rows: [ResultRow]) -> String {
-    guard rows.contains(where: { $0.indexing != nil }) else { return "" }
-    return "<h3>Intended keystroke to answer, and indexing</h3>"
-      + HTMLPage.table(
-        [
-          "", "answer p50, µs", "p99", "idle p50", "idle p99", "MiB/s", "alone", "whole tree, s", "alone",
-          "answers checked",
-        ],
-        rows.map { row in
-          let indexing = row.indexing
-          return [
-            row.contender, microseconds(row.intendedFinish.p50), microseconds(row.intendedFinish.p99),
-            microseconds(row.alone.intendedFinish.p50), microseconds(row.alone.intendedFinish.p99),
-            indexing.map { fixed($0.rate, 1) } ?? "–", indexing.map { fixed($0.rateAlone, 1) } ?? "–",
-            indexing.map { fixed($0.treeSeconds, 1) } ?? "–",
-            indexing.map { fixed($0.treeSecondsAlone, 1) } ?? "–",
-            indexing.map { String($0.answersChecked) } ?? "–",
-          ]
-        })
   }
 
   /// Of the charts and what is about them; each contender has a colour.

@@ -67,7 +67,6 @@ package enum ReportJSON {
     let alone: Alone
     let limit: String
     let p99RatioToLimit: Double?
-    let indexing: Indexing?
 
     init(_ row: ResultRow) {
       scenario = row.scenario
@@ -88,12 +87,6 @@ package enum ReportJSON {
         samples: row.alone.samples)
       limit = row.limitName
       p99RatioToLimit = row.ratioToLimit.map(rounded)
-      indexing = row.indexing.map {
-        Indexing(
-          mibPerS: rounded($0.rate), mibPerSAlone: rounded($0.rateAlone),
-          treeS: rounded($0.treeSeconds),
-          treeSAlone: rounded($0.treeSecondsAlone), answersChecked: $0.answersChecked)
-      }
     }
   }
 
@@ -101,14 +94,6 @@ package enum ReportJSON {
     let latencyUs: Percentiles
     let intendedFinishUs: Percentiles
     let samples: Int
-  }
-
-  private struct Indexing: Encodable {
-    let mibPerS: Double
-    let mibPerSAlone: Double
-    let treeS: Double
-    let treeSAlone: Double
-    let answersChecked: Int
   }
 }
 

@@ -8,7 +8,6 @@ struct Tally: Sendable {
   var foregroundAlone = LatencyAccount()
   var pairs: [(beside: WindowUsage, alone: WindowUsage)] = []
   var refused = 0
-  var answersChecked = 0
   var footprint = Footprint()
   var timeline: [TimelinePoint] = []
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import OpportuneBench
 
 struct BenchLatencyCommand: MeasuringCommand {
@@ -13,8 +12,7 @@ struct BenchLatencyCommand: MeasuringCommand {
 
       Each scenario and contender runs for --seconds beside its background, from 30 ms after that has begun, a quarter \
       of that without, and its background for 35 % of that alone: by default \(Self.windows(isRoot: false)) of \
-      windows, \(Self.windows(isRoot: true)) as root, however many the repeats. Starting, reading the tree and \
-      checking answers come on top.
+      windows, \(Self.windows(isRoot: true)) as root, however many the repeats. Starting comes on top.
 
       Scenarios:
       \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
@@ -22,7 +20,7 @@ struct BenchLatencyCommand: MeasuringCommand {
       Contenders: \(ContenderKind.all.map(\.name).joined(separator: ", "))
       """)
 
-  @Option(help: "Scenarios, separated by commas or repeated; or all. (default: search)")
+  @Option(help: "Scenarios, separated by commas or repeated; or all. (default: \(Scenario.standard))")
   var scenario: [String] = []
 
   @Option(
@@ -38,9 +36,6 @@ struct BenchLatencyCommand: MeasuringCommand {
   @Option(help: "How many windows the seconds are split over. (default: 5, or 2 with jobs of a second)")
   var repeats: Int?
 
-  @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
-  var tree: [String] = []
-
   @OptionGroup var output: ReportOutput
 
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
@@ -53,7 +48,7 @@ struct BenchLatencyCommand: MeasuringCommand {
   func options() throws(BenchError) -> BenchOptions {
     try BenchOptions(
       scenarios: scenario, contenders: names(contender),
-      seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
+      seconds: seconds, repeats: repeats, isRoot: MachineReport.isRoot)
   }
 
   private static func windows(isRoot: Bool) -> String {
