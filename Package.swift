@@ -129,6 +129,11 @@ let package = Package(
       ]),
     // Programs that tools start, and their scratch folders.
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
+    // Recorded ways: their files, their replay in virtual time and live, and its page. For the command and tests.
+    .target(
+      name: "OpportuneTraces",
+      dependencies: ["OpportuneBase", "OpportuneApps", "OpportuneLocation", "ToolSupport"],
+      path: "Tools/OpportuneTraces"),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
       name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"],
@@ -138,7 +143,7 @@ let package = Package(
       name: "OpportuneBench",
       dependencies: [
         "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneHost", "OpportuneIO",
-        "OpportuneLocation", "ToolSupport",
+        "OpportuneLocation", "OpportuneTraces", "ToolSupport",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
@@ -148,7 +153,7 @@ let package = Package(
     .target(
       name: "OpportuneReplay",
       dependencies: [
-        "OpportuneBase", "Opportune", "OpportuneApps",
+        "OpportuneBase", "Opportune", "OpportuneApps", "ToolSupport",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
       ],
       path: "Tools/OpportuneReplay"),
@@ -164,7 +169,7 @@ let package = Package(
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
         "OpportuneApps", "OpportuneHost", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
-        "ToolSupport",
+        "OpportuneTraces", "ToolSupport",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -179,8 +184,8 @@ let package = Package(
       name: "OpportuneCommand",
       dependencies: [
         "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties",
-        "OpportuneLocation",
-        "OpportuneHost", "OpportuneReplay", "COpportune", "COpportuneArguments",
+        "OpportuneLocation", "OpportuneHost", "OpportuneReplay", "OpportuneTraces", "COpportune",
+        "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -236,7 +241,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneLocationTests",
       dependencies: [
-        "OpportuneLocation", "OpportuneApps", "OpportuneIO", "TestSupport",
+        "OpportuneLocation", "OpportuneTraces", "OpportuneApps", "OpportuneIO", "TestSupport",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
@@ -265,7 +270,7 @@ let package = Package(
       ]),
     .testTarget(
       name: "OpportuneBenchTests",
-      dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport", "ToolSupport"]),
+      dependencies: ["OpportuneBench", "OpportuneLocation", "OpportuneTraces", "TestSupport", "ToolSupport"]),
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [

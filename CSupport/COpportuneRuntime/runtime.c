@@ -29,12 +29,13 @@ uint64_t opp_runtime_current_task_id(void) {
 typedef __attribute__((swiftcall)) void (*enqueue_function)(void *job);
 typedef __attribute__((swiftcall)) void (*enqueue_hook)(void *job, enqueue_function original);
 
-static _Atomic(bool (*)(void *)) observer;
+static _Atomic(void (*)(void *)) observer;
 
 static __attribute__((swiftcall)) void hook(void *job, enqueue_function original) {
     /* acquire: pairs with the release in opp_runtime_hook_global(); sees what the installer prepared. */
-    bool (*seen)(void *) = atomic_load_explicit(&observer, memory_order_acquire);
-    if (seen == NULL || !seen(job)) original(job);
+    void (*seen)(void *) = atomic_load_explicit(&observer, memory_order_acquire);
+    if (seen != NULL) seen(job);
+    original(job);
 }
 
 static enqueue_hook *find_hook(void) {
@@ -45,7 +46,7 @@ bool opp_runtime_has_global_hook(void) {
     return find_hook() != NULL;
 }
 
-bool opp_runtime_hook_global(bool (*seen)(void *)) {
+bool opp_runtime_hook_global(void (*seen)(void *)) {
     enqueue_hook *place = find_hook();
     if (place == NULL) return false;
     atomic_store_explicit(&observer, seen, memory_order_release); /* release: see hook() */

@@ -4,6 +4,7 @@ import Testing
 
 @testable import OpportuneBench
 @testable import OpportuneLocation
+@testable import OpportuneTraces
 
 @Suite(.bounded) struct LocationBenchTests {
   @Test func optionsAreChecked() throws {
@@ -44,7 +45,7 @@ import Testing
 
   @Test func aShortRunReportsEachFigure() throws {
     let options = try LocationBenchOptions(fences: ["1", "200"], fixes: 50, repeats: 2)
-    let report = try LocationBench(options: options).run()
+    let report = try LocationBench(options: options).measure()
     #expect(
       report.results.count == 5 * 2 + 5 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
     let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
@@ -71,15 +72,17 @@ import Testing
     }
     #expect(outcomes[0].missed == 0 && outcomes[1].used < outcomes[0].used)
     let options = try LocationBenchOptions(fences: ["1"], fixes: 10, repeats: 1)
-    let report = try LocationBench(options: options, tracks: [track]).run()
+    var bench = LocationBench(options: options)
+    bench.tracks = [track]
+    let report = try bench.measure()
     let rows = report.results.filter { $0.track == "north.csv" }
     #expect(
       rows.count == 3 + 6 * LocationBenchOptions.patiences.count + 4 * LocationBenchOptions.rests.count
         && rows.first?.value == 3000)
     #expect(report.table().contains("north.csv: patience 10 s, fixes used"))
-    let twice = try LocationBench(
-      options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]
-    ).run()
+    bench = LocationBench(options: try LocationBenchOptions(figures: ["sampling"]))
+    bench.tracks = [track, track]
+    let twice = try bench.measure()
     #expect(twice.results.first { $0.track == "2 tracks" && $0.name == "fixes" }?.value == 6000)
   }
 
@@ -108,7 +111,7 @@ import Testing
   @Test func figuresAreChosenByName() throws {
     #expect(throws: BenchError.self) { try LocationBenchOptions(figures: ["fence"]) }
     let options = try LocationBenchOptions(figures: ["geometry"], fences: ["1"], fixes: 10, repeats: 1)
-    let report = try LocationBench(options: options).run()
+    let report = try LocationBench(options: options).measure()
     #expect(report.results.count == 5 && report.results.allSatisfy { $0.fences == nil })
   }
 
@@ -140,7 +143,7 @@ import Testing
   }
 
   @Test func anInterruptedRunSaysSo() throws {
-    let report = try LocationBench(options: LocationBenchOptions(), isInterrupted: { true }).run()
+    let report = try LocationBench(options: LocationBenchOptions(), isInterrupted: { true }).measure()
     #expect(report.wasInterrupted && report.results.isEmpty && report.table().contains("interrupted"))
   }
 }

@@ -8,7 +8,7 @@ import Testing
   private func run(_ options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false })
     throws
     -> MemoryBenchReport
-  { try MemoryBench(options: options, isInterrupted: isInterrupted, progress: { _ in }).run() }
+  { try MemoryBench(options: options, isInterrupted: isInterrupted, progress: { _ in }).measure() }
 
   @Test(arguments: MemoryBenchOptions.Figure.allCases)
   func eachFigureRunsAlone(figure: MemoryBenchOptions.Figure) throws {

@@ -1,5 +1,6 @@
 import Foundation
 import Opportune
+import OpportuneTraces
 import TestSupport
 import Testing
 
@@ -93,8 +94,9 @@ import Testing
 
   @Test func aReportHasRowsForEachPlatform() throws {
     let options = try LocationBenchOptions(figures: ["exits"])
-    let report = try LocationBench(options: options, logs: [log(rest + away(from: 1010), exits: [1000])])
-      .run()
+    var bench = LocationBench(options: options)
+    bench.logs = [try log(rest + away(from: 1010), exits: [1000])]
+    let report = try bench.measure()
     #expect(report.results.allSatisfy { $0.track == "ios" && $0.fences == nil })
     #expect(report.results.first { $0.name == ExitsBench.Verdict.told.rawValue }?.value == 1)
   }

@@ -28,7 +28,7 @@ import Testing
     }
     let machine = MachineReport(kernel: "6", cpu: "<b>&", cores: 2, memoryMib: 1024, user: "ordinary user")
     return BenchReport(
-      machine: machine, noise: NoiseReport(), tallies: tallies, corpusBytes: nil, notes: [],
+      machine: machine, noise: NoiseReport(), tallies: tallies,
       wasInterrupted: false, seconds: 3)
   }
 

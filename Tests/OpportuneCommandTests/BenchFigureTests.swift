@@ -15,6 +15,7 @@ import Testing
       BenchLifecycleCommand.self, "--figure", text, LifecycleBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(
       BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchHostCommand.self, "--figure", text, HostBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
     try refuses(BenchServeCommand.self, "--contender", text, ServeContender.all.map(\.name))
     try refuses(BenchServeCommand.self, "--load", text, ["idle", "full"])
@@ -22,26 +23,28 @@ import Testing
 
   /// Wrong use, as an unknown name is, and found out before anything is measured.
   @Test func aTreeThatIsNoFolderIsRefused() throws {
-    try refuses(BenchLatencyCommand.self, "--tree", "/nonexistent", ["a folder that exists"])
-    try refuses(BenchLatencyCommand.self, "--tree", "", ["a folder that exists"])
-    try refuses(BenchLatencyCommand.self, "--tree", "/dev/null", ["a folder"])
+    try refuses(BenchServeCommand.self, "--tree", "/nonexistent", ["a folder that exists"])
+    try refuses(BenchServeCommand.self, "--tree", "", ["a folder that exists"])
     try refuses(BenchServeCommand.self, "--tree", "/dev/null", ["a folder"])
     try refuses(BenchServeCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchHostCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchIOCommand.self, "--folder", "/nonexistent", ["a folder that you may write to"])
+    try refuses(BenchMemoryCommand.self, "--folder", "", ["a folder that you may write to"])
   }
 
   /// That is found out as the tree is read.
   @Test func aTreeWithoutATextIsRefused() async throws {
     let folder = try Folder()
-    let command = try BenchLatencyCommand.parse(["--tree", folder.url.path, "--contender", "limit-idle"])
+    let command = try BenchServeCommand.parse(["--tree", folder.url.path, "--contender", "threads"])
     let error = await #expect(throws: (any Error).self) {
       var running = command
       try await running.run()
     }
-    let message = BenchLatencyCommand.message(for: try #require(error))
+    let message = BenchServeCommand.message(for: try #require(error))
     #expect(
       message.contains("--tree '\(folder.url.path)'") && message.contains("readable text files"), "\(message)"
     )
-    #expect(BenchLatencyCommand.exitCode(for: try #require(error)) == .validationFailure)
+    #expect(BenchServeCommand.exitCode(for: try #require(error)) == .validationFailure)
   }
 
   private func refuses(

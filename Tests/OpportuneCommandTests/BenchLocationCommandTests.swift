@@ -34,7 +34,7 @@ import Testing
     let command = try BenchLocationCommand.parse([
       "--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10",
     ])
-    let error = #expect(throws: Failure.self) { try command.run() }
+    let error = #expect(throws: Failure.self) { try command.bench() }
     #expect("\(try #require(error))".contains("'/proc/none/drive.nmea' cannot be read"))
   }
 
@@ -42,7 +42,7 @@ import Testing
     let folder = try Folder()
     let file = try folder.file("day.json", "{\"metadata\":1}".utf8)
     let command = try BenchLocationCommand.parse(["--log", file, "--figure", "exits"])
-    let error = #expect(throws: Failure.self) { try command.run() }
+    let error = #expect(throws: Failure.self) { try command.bench() }
     #expect("\(try #require(error))".contains("--log '\(file)'"))
   }
 

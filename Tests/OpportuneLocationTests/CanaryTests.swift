@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import OpportuneTraces
 import TestSupport
 import Testing
 

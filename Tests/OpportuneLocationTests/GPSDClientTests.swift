@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
 import OpportuneIO
+import OpportuneTraces
 import SystemPackage
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneTraces
 import TestSupport
 import Testing
 

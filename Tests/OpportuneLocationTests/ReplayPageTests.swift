@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import OpportuneLocation
+@testable import OpportuneTraces
 
 @Suite(.bounded) struct ReplayPageTests {
   private func trace(_ places: [(Double, Double)], every seconds: Double = 60) throws -> LocationTrace {

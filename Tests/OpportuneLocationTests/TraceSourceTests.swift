@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import OpportuneLocation
+@testable import OpportuneTraces
 
 @Suite(.bounded, .timeLimit(.minutes(1))) struct TraceSourceTests {
   private func source() throws -> (TraceSource, LocationTrace) {

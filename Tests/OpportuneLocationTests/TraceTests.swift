@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import OpportuneLocation
+@testable import OpportuneTraces
 
 @Suite(.bounded) struct TraceTests {
   private let nmea = """

@@ -7,6 +7,7 @@ import OpportuneLocation
 import OpportuneModels
 import OpportuneReplay
 import OpportuneScheduler
+import OpportuneTraces
 import TestSupport
 import Testing
 

@@ -218,7 +218,8 @@ import Testing
       #expect(outcome.removals.prefix(5).allSatisfy { text.contains("\($0.reason)\n") })
       #expect(text.contains("… \(outcome.removals.count - 5) more; --json has all"))
       #expect(outcome.removals.allSatisfy { page.contains("<td>\($0.reason)</td>") })
-      #expect(page.contains("<td>\(outcome.policy.rawValue)</td><td class=\"number\">\(outcome.kills)</td>"))
+      #expect(
+        page.contains("<th scope=row>\(outcome.policy.rawValue)</th><td class=n>\(outcome.kills)</td>"))
     }
     let none = try PolicyComparison(trace("ios-screen-time"), [.lru], table: .ios, seed: 1).page(title: "t")
     #expect(none.contains("nothing to compare") && !none.contains("<table>"))

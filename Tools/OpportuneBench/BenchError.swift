@@ -37,6 +37,50 @@ package struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     BenchError(.system, "\(what): \(errorText(number))")
   }
 
+  /// A whole number within a range.
+  @discardableResult
+  static func check(
+    _ value: Int, _ option: String, _ range: ClosedRange<Int>
+  ) throws(BenchError) -> Int {
+    guard range.contains(value) else {
+      throw .invalid(
+        option, "\(value)", expected: "a whole number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return value
+  }
+
+  /// A number within a range.
+  @discardableResult
+  static func check(
+    _ value: Double, _ option: String, _ range: ClosedRange<Double>, _ what: String = "a number"
+  ) throws(BenchError) -> Double {
+    func text(_ bound: Double) -> String { bound == bound.rounded() ? fixed(bound, 0) : "\(bound)" }
+    // What is no number is in no range.
+    guard range.contains(value) else {
+      throw .invalid(
+        option, "\(value)", expected: "\(what) from \(text(range.lowerBound)) to \(text(range.upperBound))")
+    }
+    return value
+  }
+
+  static func checkFolder(_ path: String) throws(BenchError) -> String {
+    guard access(path, W_OK | X_OK) == 0 else {
+      throw .invalid("--folder", path, expected: "a folder that you may write to")
+    }
+    return path
+  }
+
+  /// That each of so many repeats within so many seconds has a window of some length.
+  static func checkWindow(_ seconds: Double, _ repeats: Int, least: Double) throws(BenchError) {
+    guard seconds / Double(repeats) >= least else {
+      throw .invalid(
+        "--repeats", "\(repeats)",
+        expected:
+          "at most \(Int(seconds / least)) for --seconds \(seconds), so that a window lasts at least \(least) s"
+      )
+    }
+  }
+
   /// The figures, or values of another option, that `names` names, or all where it names none.
   static func figures<Figure: RawRepresentable<String> & CaseIterable>(
     _ names: [String], of option: String = "--figure"

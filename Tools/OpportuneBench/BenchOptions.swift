@@ -7,8 +7,6 @@ package struct BenchOptions: Sendable {
   package let seconds: Double
   /// Nil: each scenario's own.
   package let repeats: Int?
-  /// Roots of the tree to index.
-  package let trees: [String]
 
   /// Shortest time of one window, in seconds.
   package static let windowSecondsMin = 0.2
@@ -17,20 +15,12 @@ package struct BenchOptions: Sendable {
 
   package init(
     scenarios: [String] = [], contenders: [String] = [], seconds: Double = 10, repeats: Int? = nil,
-    trees: [String] = [], isRoot: Bool
+    isRoot: Bool
   ) throws(BenchError) {
-    guard seconds.isFinite, (0.2...3600).contains(seconds) else {
-      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 3600")
-    }
-    if let repeats, !(1...100).contains(repeats) {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
-    }
-    if let repeats, seconds / Double(repeats) < Self.windowSecondsMin {
-      throw .invalid(
-        "--repeats", "\(repeats)",
-        expected:
-          "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
-          + "lasts at least \(Self.windowSecondsMin) s")
+    self.seconds = try BenchError.check(seconds, "--seconds", 0.2...3600)
+    if let repeats {
+      try BenchError.check(repeats, "--repeats", 1...100)
+      try BenchError.checkWindow(seconds, repeats, least: Self.windowSecondsMin)
     }
     let chosenScenarios = try Scenario.select(scenarios)
     let chosenContenders = try ContenderKind.select(contenders, isRoot: isRoot)
@@ -40,19 +30,16 @@ package struct BenchOptions: Sendable {
         expected: "at least one that runs in scenario \(scenario.name): "
           + ContenderKind.all.filter(scenario.admits).map(\.name).joined(separator: ", "))
     }
-    for tree in trees { try Corpus.check(root: tree) }
     self.scenarios = chosenScenarios
     self.contenders = chosenContenders
-    self.seconds = seconds
     self.repeats = repeats
-    self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
   }
 
   /// How many pairs of a scenario and a contender there are.
   package var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
 
   /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its
-  /// other two windows take. Starting, checking answers and reading the tree come on top.
+  /// other two windows take. Starting comes on top.
   package var secondsOfWindows: Double {
     scenarios.reduce(0) { sum, scenario in
       let shares = 1 + Self.foregroundAloneShare + (scenario.hasBackground ? Self.backgroundAloneShare : 0)

@@ -1,15 +1,14 @@
 import OpportuneBase
 
 /// A whole run: every scenario with every contender in turn, repeat after repeat, windows interleaved.
-package struct BenchRun: Sendable {
+package struct BenchRun: BlockingBench {
+  package typealias Outcome = BenchReport
+
   let options: BenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
   private let rule = NoiseRule()
 
-  /// - Parameters:
-  ///   - isInterrupted: asked every 100 ms; once true the run ends with what it has.
-  ///   - progress: takes a line for people.
   package init(
     options: BenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
@@ -19,35 +18,10 @@ package struct BenchRun: Sendable {
     self.progress = progress
   }
 
-  /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
-  package func run() async throws -> BenchReport {
+  package func measure() throws -> BenchReport {
     let machine = MachineReport.current()
-    let run = self
-    let result = await withCheckedContinuation {
-      (done: CheckedContinuation<Result<BenchReport, any Error>, Never>) in
-      let code = SystemThread.launch(named: "run") {
-        done.resume(returning: Result { try run.runAll(machine) })
-      }
-      if code != 0 {
-        done.resume(
-          returning: .failure(BenchError.failed("the bench's thread", code)))
-      }
-    }
-    return try result.get()
-  }
-
-  private func runAll(_ machine: MachineReport) throws -> BenchReport {
     let rate = SpinWork.calibrate()
     let meter = NoiseMeter(iterationsPerMicrosecond: rate)
-    var search: SearchWorkload?
-    var notes: [String] = []
-    if options.scenarios.contains(where: \.isSearch) {
-      progress("reading \(options.trees.joined(separator: ", "))")
-      let corpus = try Corpus(roots: options.trees)
-      progress(corpus.summary)
-      notes.append("search: \(corpus.summary)")
-      search = try SearchWorkload(corpus: corpus)
-    }
     progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
     let start = SystemClock.now()
     var tallies: [Tally] = options.scenarios.flatMap { scenario in
@@ -62,15 +36,15 @@ package struct BenchRun: Sendable {
           if isInterrupted() { break rounds }
           progress(progressLine(tallies[turn], round, since: start))
           let pair = Pair(
-            scenario: scenario, search: scenario.isSearch ? search : nil, machine: machine, rate: rate,
-            meter: meter, rule: rule, isInterrupted: isInterrupted, runStart: start)
+            scenario: scenario, machine: machine, rate: rate, meter: meter, rule: rule,
+            isInterrupted: isInterrupted, runStart: start)
           let seconds = options.seconds / Double(options.repeats(of: scenario))
           try pair.run(&tallies[turn], noise: &noise, seconds: seconds, seed: seed(scenario, round))
         }
       }
     }
     return BenchReport(
-      machine: machine, noise: noise, tallies: tallies, corpusBytes: search?.corpus.bytes, notes: notes,
+      machine: machine, noise: noise, tallies: tallies,
       wasInterrupted: isInterrupted(), seconds: Double(elapsed(from: start, to: SystemClock.now())) / 1e9)
   }
 
@@ -89,7 +63,6 @@ package struct BenchRun: Sendable {
 /// The windows of one repeat of one contender, which belong together.
 private struct Pair {
   let scenario: Scenario
-  let search: SearchWorkload?
   let machine: MachineReport
   let rate: Double
   let meter: NoiseMeter
@@ -100,15 +73,13 @@ private struct Pair {
   func run(_ tally: inout Tally, noise: inout NoiseReport, seconds: Double, seed: UInt64) throws {
     var plan = WindowPlan(
       scenario: scenario, kind: .beside, duration: Nanoseconds(seconds * 1e9), seed: seed,
-      cores: machine.cores, rate: rate, search: search)
+      cores: machine.cores, rate: rate)
     let beside = try window(plan, tally.contender)
     tally.countBeside(beside, rule: rule, cores: machine.cores, runStart: runStart)
     noise.count(beside.slices, rule: rule, cores: machine.cores)
-    if let session = beside.session { tally.answersChecked += try check(session, seed: seed) }
     if isInterrupted() { return }
 
     plan.kind = .foregroundAlone
-    plan.replayed = beside.session.map { ($0, plan.duration) }
     plan.duration = Nanoseconds(seconds * BenchOptions.foregroundAloneShare * 1e9)
     let foreground = try window(plan, tally.contender)
     tally.countForegroundAlone(foreground, rule: rule, cores: machine.cores)
@@ -130,16 +101,5 @@ private struct Pair {
 
   private func window(_ plan: WindowPlan, _ kind: ContenderKind) throws -> WindowOutcome {
     try WindowRunner(plan: plan, meter: meter, isInterrupted: isInterrupted).run(kind.make())
-  }
-
-  private func check(_ session: SearchSession, seed: UInt64) throws(BenchError) -> Int {
-    let referee = SearchReferee(corpus: session.workload.corpus)
-    var checked = try referee.check(session.answersToCheck, bytesMax: 8 << 20)
-    var random = SplitMix64(seed: seed)
-    let queries = (0..<4).compactMap { _ in
-      session.workload.keystrokes.randomElement(using: &random)?.randomElement(using: &random)
-    }
-    checked += try referee.check(session.index, queries: queries, files: 20, seed: seed)
-    return checked
   }
 }

@@ -8,15 +8,13 @@ package struct Corpus: Sendable {
   /// Text taken from the roots at most, so that the index of a window fits in memory.
   package static let bytesMax = 96 << 20
   static let chunkBytes = 512 << 10
-  /// Read beyond a piece, so that a phrase that begins in it is seen whole.
-  static let tailBytes = (Words.indexedMax + Words.gapMax) * Words.phraseMax
 
   struct File: Sendable {
     let path: String
     let bytes: Int
   }
 
-  /// Part of a file: words that begin in `offset ..< offset + count` belong to it.
+  /// Part of a file: its bytes `offset ..< offset + count`.
   struct Piece: Sendable {
     let file: Int
     let offset: Int
@@ -77,17 +75,9 @@ package struct Corpus: Sendable {
     return text
   }
 
-  /// The text of a piece, the byte before it and the context after it; nil where the file cannot be read.
-  func read(_ piece: Piece) -> (text: [UInt8], own: Range<Int>, endsFile: Bool)? {
-    let lead = piece.offset > 0 ? 1 : 0
-    let end = piece.offset + piece.count
-    let isLast = end >= files[piece.file].bytes
-    let wanted = lead + piece.count + (isLast ? 0 : Self.tailBytes)
-    guard let text = TextFile.bytes(of: files[piece.file].path, from: piece.offset - lead, count: wanted)
-    else { return nil }
-    let ownEnd = min(text.count, lead + piece.count)
-    let readEnd = piece.offset - lead + text.count
-    return (text, min(lead, ownEnd)..<ownEnd, readEnd >= files[piece.file].bytes)
+  /// The text of a piece; nil where the file cannot be read.
+  func read(_ piece: Piece) -> [UInt8]? {
+    TextFile.bytes(of: files[piece.file].path, from: piece.offset, count: piece.count)
   }
 
   private mutating func cut(chunkBytes: Int) {

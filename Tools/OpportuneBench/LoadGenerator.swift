@@ -39,19 +39,8 @@ struct LoadStream: Sendable {
   /// Jobs per arrival.
   var burst: Int
   var submit: @Sendable (@escaping Job) -> Bool
-  /// What the job of the n-th arrival does; called on the contender's thread, between the stamps.
-  var work: @Sendable (_ arrival: Int) -> Void
-  fileprivate(set) var arrivals = 0
-
-  init(
-    schedule: ArrivalSchedule, burst: Int, submit: @escaping @Sendable (@escaping Job) -> Bool,
-    work: @escaping @Sendable (_ arrival: Int) -> Void
-  ) {
-    self.schedule = schedule
-    self.burst = burst
-    self.submit = submit
-    self.work = work
-  }
+  /// What a job does; called on the contender's thread, between the stamps.
+  var work: @Sendable () -> Void
 }
 
 /// Submits interactive jobs on an open-loop schedule: late or not, every intended start is submitted.
@@ -76,7 +65,6 @@ struct LoadGenerator: Sendable {
         }
       }
       streams[first].schedule.advance()
-      streams[first].arrivals += 1
     }
   }
 
@@ -90,12 +78,11 @@ struct LoadGenerator: Sendable {
     let log = self.log
     let state = self.state
     let work = stream.work
-    let arrival = stream.arrivals
     state.submit(
       {
         guard !state.isStopping.load(ordering: .relaxed) else { return }
         log.start(slot, at: SystemClock.now())
-        work(arrival)
+        work()
         log.finish(slot, at: SystemClock.now())
       }, with: stream.submit)
   }

@@ -3,7 +3,7 @@ package struct BenchReport: Sendable {
   package var machine: MachineReport
   package var noise: NoiseReport
   package var results: [ResultRow]
-  /// What a reader should know: skipped files, refusals.
+  /// What a reader should know: refusals.
   package var notes: [String]
   /// Ended by Ctrl-C: fewer repeats than asked for.
   package var wasInterrupted: Bool
@@ -34,7 +34,6 @@ package struct ResultRow: Sendable {
   /// p99 ÷ p99 of the limit in the same run.
   package var limitName: String
   package var ratioToLimit: Double?
-  package var indexing: IndexingRow?
   package var curve: [CurvePoint]
   package var timeline: [TimelinePoint]
 }
@@ -50,42 +49,28 @@ package struct AloneRow: Sendable, Equatable {
   package var samples: Int
 }
 
-/// How fast the tree was indexed.
-package struct IndexingRow: Sendable, Equatable {
-  /// Mebibytes a second, beside queries and alone.
-  package var rate: Double
-  package var rateAlone: Double
-  /// Seconds for the whole tree at these rates.
-  package var treeSeconds: Double
-  package var treeSecondsAlone: Double
-  /// Answers that a plain scan confirmed.
-  package var answersChecked: Int
-}
-
 extension BenchReport {
   init(
-    machine: MachineReport, noise: NoiseReport, tallies: [Tally], corpusBytes: Int?, notes: [String],
-    wasInterrupted: Bool, seconds: Double
+    machine: MachineReport, noise: NoiseReport, tallies: [Tally], wasInterrupted: Bool, seconds: Double
   ) {
     let measured = tallies.filter { $0.beside.samples > 0 }
     let rows = measured.map { tally in
       let limit = measured.first {
         $0.scenario == tally.scenario && $0.contender.name == tally.scenario.limitName
       }
-      return ResultRow(tally, limit: limit, cores: machine.cores, corpusBytes: corpusBytes)
+      return ResultRow(tally, limit: limit, cores: machine.cores)
     }
     self.init(
       machine: machine, noise: noise, results: rows,
-      notes: notes
-        + rows.filter { $0.refused > 0 }.map {
-          "\($0.contender) refused \($0.refused) jobs in \($0.scenario)"
-        },
+      notes: rows.filter { $0.refused > 0 }.map {
+        "\($0.contender) refused \($0.refused) jobs in \($0.scenario)"
+      },
       wasInterrupted: wasInterrupted, seconds: seconds)
   }
 }
 
 extension ResultRow {
-  init(_ tally: Tally, limit: Tally?, cores: Int, corpusBytes: Int?) {
+  init(_ tally: Tally, limit: Tally?, cores: Int) {
     let latency = tally.beside.latency.percentiles
     let limitP99 = limit?.beside.latency.percentiles.p99 ?? 0
     self.init(
@@ -99,26 +84,6 @@ extension ResultRow {
         intendedFinish: tally.foregroundAlone.intendedFinish.percentiles,
         samples: tally.foregroundAlone.samples),
       limitName: tally.scenario.limitName, ratioToLimit: limitP99 > 0 ? latency.p99 / limitP99 : nil,
-      indexing: tally.scenario.isSearch
-        ? IndexingRow(tally.pairs, cores: cores, corpusBytes: corpusBytes ?? 0, checked: tally.answersChecked)
-        : nil,
       curve: tally.beside.latency.curve, timeline: tally.timeline)
-  }
-}
-
-extension IndexingRow {
-  /// Nil where no pair of windows is complete.
-  init?(_ pairs: [(beside: WindowUsage, alone: WindowUsage)], cores: Int, corpusBytes: Int, checked: Int) {
-    func rate(_ usages: [WindowUsage]) -> Double {
-      let seconds = usages.reduce(0) { $0 + $1.capacity } / 1e9 / Double(cores)
-      return seconds > 0 ? usages.reduce(0) { $0 + $1.work } / 1_048_576 / seconds : 0
-    }
-    let beside = rate(pairs.map(\.beside))
-    let alone = rate(pairs.map(\.alone))
-    guard beside > 0, alone > 0 else { return nil }
-    let mebibytes = Double(corpusBytes) / 1_048_576
-    self.init(
-      rate: beside, rateAlone: alone, treeSeconds: mebibytes / beside, treeSecondsAlone: mebibytes / alone,
-      answersChecked: checked)
   }
 }

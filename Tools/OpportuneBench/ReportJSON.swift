@@ -2,7 +2,12 @@ import FoundationEssentials
 
 /// The run as JSON; times in microseconds.
 package enum ReportJSON {
-  package static func encode(_ report: BenchReport) throws -> String { try text(of: Document(report)) }
+  package static func encode(_ report: BenchReport) throws -> String {
+    try text(
+      of: MeasuredRun(
+        machine: report.machine, noise: Noise(report.noise), results: report.results.map(Row.init),
+        notes: report.notes, interrupted: report.wasInterrupted, seconds: rounded(report.seconds)))
+  }
 
   /// The form of every report of `opportune bench`.
   static func text(of document: some Encodable) throws -> String {
@@ -12,22 +17,14 @@ package enum ReportJSON {
     return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
   }
 
-  private struct Document: Encodable {
+  /// A run whose noise was watched.
+  struct MeasuredRun<Row: Encodable>: Encodable {
     let machine: MachineReport
     let noise: Noise
     let results: [Row]
     let notes: [String]
     let interrupted: Bool
     let seconds: Double
-
-    init(_ report: BenchReport) {
-      machine = report.machine
-      noise = Noise(report.noise)
-      results = report.results.map(Row.init)
-      notes = report.notes
-      interrupted = report.wasInterrupted
-      seconds = rounded(report.seconds)
-    }
   }
 
   struct Noise: Encodable {
@@ -67,7 +64,6 @@ package enum ReportJSON {
     let alone: Alone
     let limit: String
     let p99RatioToLimit: Double?
-    let indexing: Indexing?
 
     init(_ row: ResultRow) {
       scenario = row.scenario
@@ -88,12 +84,6 @@ package enum ReportJSON {
         samples: row.alone.samples)
       limit = row.limitName
       p99RatioToLimit = row.ratioToLimit.map(rounded)
-      indexing = row.indexing.map {
-        Indexing(
-          mibPerS: rounded($0.rate), mibPerSAlone: rounded($0.rateAlone),
-          treeS: rounded($0.treeSeconds),
-          treeSAlone: rounded($0.treeSecondsAlone), answersChecked: $0.answersChecked)
-      }
     }
   }
 
@@ -101,14 +91,6 @@ package enum ReportJSON {
     let latencyUs: Percentiles
     let intendedFinishUs: Percentiles
     let samples: Int
-  }
-
-  private struct Indexing: Encodable {
-    let mibPerS: Double
-    let mibPerSAlone: Double
-    let treeS: Double
-    let treeSAlone: Double
-    let answersChecked: Int
   }
 }
 

@@ -33,7 +33,6 @@ package enum ReportTable {
       let rows = report.results.filter { $0.scenario == scenario }
       lines.append("")
       lines += table(scenario, rows)
-      lines += indexing(rows)
       lines += ends(scenario, rows)
     }
     lines.append("")
@@ -76,33 +75,6 @@ package enum ReportTable {
       ])
     }
     return ["Latency in us, submit to start"] + align(cells)
-  }
-
-  private static func indexing(_ rows: [ResultRow]) -> [String] {
-    guard rows.contains(where: { $0.indexing != nil }) else { return [] }
-    var cells = [
-      [
-        "query answered, us", "p50", "p99", "idle p50", "idle p99", "MiB/s", "alone", "tree s", "alone",
-        "answers checked",
-      ]
-    ]
-    for row in rows {
-      let (beside, alone) = (row.intendedFinish, row.alone.intendedFinish)
-      var line = [
-        row.contender, microseconds(beside.p50), microseconds(beside.p99), microseconds(alone.p50),
-        microseconds(alone.p99),
-      ]
-      if let indexing = row.indexing {
-        line += [
-          fixed(indexing.rate, 1), fixed(indexing.rateAlone, 1), fixed(indexing.treeSeconds, 1),
-          fixed(indexing.treeSecondsAlone, 1), String(indexing.answersChecked),
-        ]
-      } else {
-        line += ["–", "–", "–", "–", "–"]
-      }
-      cells.append(line)
-    }
-    return ["", "Intended keystroke to answer; indexing beside queries and alone"] + align(cells)
   }
 
   /// Where a job waits inside, for a lock, its start says little.

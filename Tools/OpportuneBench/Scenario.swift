@@ -18,8 +18,6 @@ package struct Scenario: Sendable, Hashable {
   let touchesMemory: Bool
   /// Interactive jobs and background jobs take one lock, which these hold for 200 us at a time.
   let sharesLock: Bool
-  /// Real work: queries against an index that the background builds.
-  let isSearch: Bool
   /// Repeats where the user names none; scenarios with jobs of a second need longer windows.
   let defaultRepeats: Int
 
@@ -71,7 +69,7 @@ package struct Scenario: Sendable, Hashable {
   var hurtsItself: Bool { hogs != nil || blockers > 0 }
 
   /// Something runs beside the interactive jobs that also runs alone, to be compared with.
-  var hasBackground: Bool { background != nil || hogs != nil || isSearch }
+  var hasBackground: Bool { background != nil || hogs != nil }
 
   /// The contender whose p99 the others are divided by.
   var limitName: String { hurtsItself ? "limit-told" : "limit-idle" }
@@ -90,7 +88,6 @@ package struct Scenario: Sendable, Hashable {
   private init(
     _ name: String, _ summary: String, streams: [Stream] = [.light], background: Chains? = nil,
     hogs: Chains? = nil, blockers: Int = 0, touchesMemory: Bool = false, sharesLock: Bool = false,
-    isSearch: Bool = false,
     defaultRepeats: Int = 5
   ) {
     self.name = name
@@ -101,7 +98,6 @@ package struct Scenario: Sendable, Hashable {
     self.blockers = blockers
     self.touchesMemory = touchesMemory
     self.sharesLock = sharesLock
-    self.isSearch = isSearch
     self.defaultRepeats = defaultRepeats
   }
 }
@@ -114,16 +110,16 @@ extension Scenario.Stream {
 }
 
 extension Scenario {
+  /// What runs where none is named.
+  package static let standard = "heavy-20ms"
+
   /// Every scenario, in the order of the tables.
   package static let all: [Scenario] =
     [
-      Scenario(
-        "search", "queries at typing speed while a file tree is indexed (real work; the default)",
-        streams: [], isSearch: true),
       light("light-200us", link: 200), light("light-20ms", link: 20_000),
       light("light-1s", link: 1_000_000, repeats: 2),
       Scenario(
-        "heavy-20ms", "0.9 ms of foreground work every 2 ms beside ten chains of 20 ms jobs",
+        "heavy-20ms", "0.9 ms of foreground work every 2 ms beside ten chains of 20 ms jobs (the default)",
         streams: [.heavy], background: Chains(count: 10, link: 20_000)),
     ] + hogs("hog-20ms", link: 20_000, repeats: 5) + hogs("hog-1s", link: 1_000_000, repeats: 2) + [
       Scenario(
@@ -189,12 +185,12 @@ extension Scenario {
   }
 
   /// The scenarios that `--scenario` names: several with commas, `all` for every one, `NAME-linked` for the
-  /// plain name of a hog scenario. Without any, `search`.
+  /// plain name of a hog scenario. Without any, ``standard``.
   package static func select(_ arguments: [String]) throws(BenchError) -> [Scenario] {
     let names = arguments.flatMap {
       $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     }
-    if names.isEmpty { return all.filter(\.isSearch) }
+    if names.isEmpty { return all.filter { $0.name == standard } }
     var chosen: [Scenario] = []
     for name in names {
       let plain = name.hasSuffix("-linked") ? String(name.dropLast("-linked".count)) : name

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Makes a segment: tokenises pieces one by one, then sorts.
+/// Makes a segment: tokenises documents one by one, then sorts.
 ///
 /// Owned by one job; what it makes is immutable.
 struct SegmentBuilder: ~Copyable {
@@ -8,32 +8,26 @@ struct SegmentBuilder: ~Copyable {
   private var terms: [(start: UInt32, length: UInt32, hash: UInt32)] = []
   private var table: [UInt32] = Array(repeating: 0, count: 1 << 13)  // term id + 1; 0 is empty
   private var forward: [UInt32] = []
-  private var spans: [Segment.Span] = []
-  private var bytes = 0
+  private var documents: [(id: Int, first: Int)] = []
+  /// In `forward`: no term.
+  private static let gap = UInt32.max
 
   init(expectedBytes: Int) {
     arena.reserveCapacity(expectedBytes / 8)
     forward.reserveCapacity(expectedBytes / 5)
   }
 
-  /// Tokenises `own` of `text`, and what follows as context for phrases that run on.
-  ///
-  /// A word belongs to the piece in which it begins; `text` before `own` tells whether one began earlier.
-  mutating func add(file: Int, text: [UInt8], own: Range<Int>, endsFile: Bool) {
+  mutating func add(document id: Int, text: [UInt8]) {
     let first = forward.count
-    var ownEnd: Int?
-    var index = own.lowerBound
-    if index > 0, index < text.count, Words.folded[Int(text[index - 1])] != 0 {
-      while index < text.count && Words.folded[Int(text[index])] != 0 { index += 1 }
-    }
-    var previousEnd = index
+    documents.append((id, first))
+    var index = 0
+    var previousEnd = 0
     text.withUnsafeBufferPointer { text in
       Words.folded.withUnsafeBufferPointer { folded in
         while true {
           while index < text.count && folded[Int(text[index])] == 0 { index += 1 }
           guard index < text.count else { break }
           let start = index
-          if start >= own.upperBound && ownEnd == nil { ownEnd = forward.count }
           var hash: UInt32 = 2_166_136_261
           let arenaStart = arena.count
           while index < text.count {
@@ -45,21 +39,13 @@ struct SegmentBuilder: ~Copyable {
             }
             index += 1
           }
-          // A word that the end of the read cuts off is unknown, unless what the index keeps of it is there.
-          if index == text.count && !endsFile && index - start < Words.indexedMax {
-            arena.removeLast(arena.count - arenaStart)
-            break
-          }
-          if start - previousEnd > Words.gapMax && forward.count > first { forward.append(Segment.gap) }
+          if start - previousEnd > Words.gapMax && forward.count > first { forward.append(Self.gap) }
           previousEnd = index
           forward.append(intern(from: arenaStart, hash: hash))
         }
       }
     }
-    forward.append(Segment.gap)
-    let end = forward.count
-    spans.append(Segment.Span(file: file, first: first, ownEnd: ownEnd ?? end, end: end))
-    bytes += own.count
+    forward.append(Self.gap)
   }
 
   /// Sorts the terms and lists their positions.
@@ -78,7 +64,7 @@ struct SegmentBuilder: ~Copyable {
     }
     var postingsStart = [UInt32](repeating: 0, count: terms.count + 1)
     var listed = 0
-    for position in forward.indices where forward[position] != Segment.gap {
+    for position in forward.indices where forward[position] != Self.gap {
       let rank = rankOf[Int(forward[position])]
       forward[position] = rank
       postingsStart[Int(rank) + 1] += 1
@@ -87,14 +73,14 @@ struct SegmentBuilder: ~Copyable {
     for rank in 0..<terms.count { postingsStart[rank + 1] += postingsStart[rank] }
     var next = postingsStart
     var postings = [UInt32](repeating: 0, count: listed)
-    for position in forward.indices where forward[position] != Segment.gap {
+    for position in forward.indices where forward[position] != Self.gap {
       let rank = Int(forward[position])
       postings[Int(next[rank])] = UInt32(position)
       next[rank] += 1
     }
     return Segment(
-      bytes: bytes, text: text, textStart: textStart, postingsStart: postingsStart, postings: postings,
-      forward: forward, spans: spans)
+      documents: documents, positions: forward.count, text: text, textStart: textStart,
+      postingsStart: postingsStart, postings: postings)
   }
 
   /// Term ids in the order of their bytes; the first eight decide most comparisons.

@@ -8,7 +8,6 @@ struct Tally: Sendable {
   var foregroundAlone = LatencyAccount()
   var pairs: [(beside: WindowUsage, alone: WindowUsage)] = []
   var refused = 0
-  var answersChecked = 0
   var footprint = Footprint()
   var timeline: [TimelinePoint] = []
 
@@ -22,20 +21,12 @@ struct Tally: Sendable {
     beside.count(window.samples, windowEnd: window.end) { time in leftOut.contains { $0.contains(time) } }
     refused += window.refused
     footprint.count(window.slices)
-    for slice in window.slices {
-      var histogram = TimeHistogram()
-      for sample in window.samples
-      where sample.submitted != 0 && sample.intended >= slice.begin.time && sample.intended < slice.end.time {
-        let hasStarted = sample.started != 0 && sample.started <= window.end
-        histogram.record(elapsed(from: sample.submitted, to: hasStarted ? sample.started : window.end))
-      }
-      guard histogram.count > 0 else { continue }
-      let percentiles = histogram.percentiles
-      timeline.append(
-        TimelinePoint(
-          second: Double(elapsed(from: runStart, to: slice.begin.time)) / 1e9, median: percentiles.p50,
-          max: percentiles.max, isLeftOut: !rule.admits(slice, cores: cores)))
+    let samples = window.samples.filter { $0.submitted != 0 }.map { sample in
+      let hasStarted = sample.started != 0 && sample.started <= window.end
+      let end = hasStarted ? sample.started : window.end
+      return (intended: sample.intended, latency: elapsed(from: sample.submitted, to: end))
     }
+    timeline += rule.timeline(samples, in: window.slices, cores: cores, runStart: runStart)
   }
 
   mutating func countForegroundAlone(_ window: WindowOutcome, rule: NoiseRule, cores: Int) {
@@ -77,6 +68,25 @@ package struct TimelinePoint: Sendable, Equatable {
 }
 
 extension NoiseRule {
+  /// Of each slice in which something was intended: the median and the longest of what that took.
+  func timeline(
+    _ samples: [(intended: Nanoseconds, latency: Nanoseconds)], in slices: [Slice], cores: Int,
+    runStart: Nanoseconds
+  ) -> [TimelinePoint] {
+    slices.compactMap { slice in
+      var histogram = TimeHistogram()
+      for sample in samples
+      where (slice.begin.time..<max(slice.begin.time, slice.end.time)).contains(sample.intended) {
+        histogram.record(sample.latency)
+      }
+      guard histogram.count > 0 else { return nil }
+      let percentiles = histogram.percentiles
+      return TimelinePoint(
+        second: Double(elapsed(from: runStart, to: slice.begin.time)) / 1e9, median: percentiles.p50,
+        max: percentiles.max, isLeftOut: !admits(slice, cores: cores))
+    }
+  }
+
   /// Times whose interactive jobs are left out: disturbed slices, and the 10 ms before each, since what was
   /// submitted then may have been caught by the disturbance.
   func leftOut(_ slices: [Slice], cores: Int) -> [Range<Nanoseconds>] {

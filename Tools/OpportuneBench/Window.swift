@@ -20,9 +20,6 @@ struct WindowPlan: Sendable {
   var cores: Int
   /// Iterations of `SpinWork` per microsecond.
   var rate: Double
-  var search: SearchWorkload?
-  /// The session of the window before, and its duration, to be asked again on an idle machine.
-  var replayed: (session: SearchSession, duration: Nanoseconds)?
 }
 
 /// What a window gave.
@@ -32,7 +29,6 @@ struct WindowOutcome: Sendable {
   var samples: [Sample]
   var slices: [Slice]
   var refused: Int
-  var session: SearchSession?
   var wasInterrupted: Bool
 }
 
@@ -51,13 +47,12 @@ struct WindowRunner {
     let begin = SystemClock.now() + (plan.scenario.hogs?.variant ?? .linked).head
     let end = begin + plan.duration
     let log = SampleLog(capacity: capacity)
-    let session = plan.search.map { SearchSession(workload: $0, begun: begin) }
     var load = RunningLoad()
     var slices: [Slice] = []
     do {
-      if plan.kind != .foregroundAlone { try startBackground(contender, state, session, into: &load) }
+      if plan.kind != .foregroundAlone { try startBackground(contender, state, into: &load) }
       if plan.kind != .backgroundAlone {
-        let streams = streams(contender, state, session, begin: begin)
+        let streams = streams(contender, state)
         let own = plan.kind == .beside ? ownChains(contender, state) : []
         load.threads.append(
           try SystemThread(named: "generator") {
@@ -74,7 +69,7 @@ struct WindowRunner {
     try finish(contender, state, load)
     return WindowOutcome(
       begin: begin, end: actualEnd, samples: log.samples(), slices: slices,
-      refused: state.refused.load(ordering: .relaxed), session: session,
+      refused: state.refused.load(ordering: .relaxed),
       wasInterrupted: isInterrupted())
   }
 
@@ -111,7 +106,7 @@ struct WindowRunner {
   }
 
   private func startBackground(
-    _ contender: any Contender, _ state: WindowState, _ session: SearchSession?, into load: inout RunningLoad
+    _ contender: any Contender, _ state: WindowState, into load: inout RunningLoad
   ) throws(BenchError) {
     let scenario = plan.scenario
     if let chains = scenario.background {
@@ -135,7 +130,6 @@ struct WindowRunner {
     if scenario.blockers > 0 {
       load.blockers = try Blockers(count: scenario.blockers, contender: contender, state: state)
     }
-    session?.startIndexing(state, submit: contender.submitBackground)
   }
 
   /// The chains that the interactive jobs' own thread begins.
@@ -153,10 +147,7 @@ struct WindowRunner {
       touchesMemory: plan.scenario.touchesMemory, sharesLock: sharesLock, submit: submit)
   }
 
-  private func streams(
-    _ contender: any Contender, _ state: WindowState, _ session: SearchSession?, begin: Nanoseconds
-  ) -> [LoadStream] {
-    if let session { return typists(contender, state, session, begin: begin) }
+  private func streams(_ contender: any Contender, _ state: WindowState) -> [LoadStream] {
     let (touchesMemory, sharesLock) = (plan.scenario.touchesMemory, plan.scenario.sharesLock)
     return plan.scenario.streams.enumerated().map { index, stream in
       let iterations = UInt64(stream.work * plan.rate)
@@ -165,31 +156,10 @@ struct WindowRunner {
           mean: stream.interval, jitter: stream.jitter, seed: plan.seed &+ UInt64(index)),
         burst: stream.burst == .one ? 1 : plan.cores,
         submit: stream.isSecondApp ? contender.submitSecondForeground : contender.submitForeground
-      ) { _ in
+      ) {
         let work = { state.sink.store(SpinWork.burn(iterations), ordering: .relaxed) }
         if sharesLock { state.shared.withLock { _ in work() } } else { work() }
         if touchesMemory { MemoryTraffic.run(mappedBytes: 64 << 10, blocks: 8) }
-      }
-    }
-  }
-
-  private func typists(
-    _ contender: any Contender, _ state: WindowState, _ live: SearchSession, begin: Nanoseconds
-  ) -> [LoadStream] {
-    let replayed = plan.kind == .foregroundAlone ? plan.replayed : nil
-    let session = replayed?.session ?? live
-    // Asked again on an idle machine, the index grows at the pace at which it grew then.
-    let pace = replayed.map { Double($0.duration) / Double(max(1, plan.duration)) }
-    return (0..<SearchWorkload.typists).map { typist in
-      let (mean, jitter) = SearchWorkload.keystroke
-      let first = Int(truncatingIfNeeded: plan.seed >> 1) % 1000 + typist * 13
-      return LoadStream(
-        schedule: ArrivalSchedule(mean: mean, jitter: jitter, seed: plan.seed &+ UInt64(typist)), burst: 1,
-        submit: contender.submitForeground
-      ) { arrival in
-        let visible = pace.map { Nanoseconds(Double(elapsed(from: begin, to: SystemClock.now())) * $0) }
-        session.ask(
-          typist: typist, keystroke: abs(first) + arrival, publishedBy: visible ?? .max, state: state)
       }
     }
   }
@@ -201,9 +171,7 @@ struct WindowRunner {
       let shortest = max(1, stream.interval - stream.jitter)
       return total + (microseconds / shortest + 1) * Double(stream.burst == .one ? 1 : plan.cores)
     }
-    let (mean, jitter) = SearchWorkload.keystroke
-    let typed = plan.search == nil ? 0 : (microseconds / (mean - jitter) + 2) * Double(SearchWorkload.typists)
-    return Int(arrivals + typed) + 16
+    return Int(arrivals) + 16
   }
 
   /// Waits on this thread, which belongs to no executor, for an asynchronous step.

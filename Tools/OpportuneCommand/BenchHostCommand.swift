@@ -1,8 +1,9 @@
 import ArgumentParser
-import Glibc
 import OpportuneBench
 
-struct BenchHostCommand: ParsableCommand {
+struct BenchHostCommand: MeasuringCommand {
+  typealias Measured = HostBench
+
   static let configuration = CommandConfiguration(
     commandName: "host",
     abstract: "Real programs as apps of the host: one in front beside others, switches, and the host idle.",
@@ -31,30 +32,9 @@ struct BenchHostCommand: ParsableCommand {
   var folder = "/var/tmp"
   @OptionGroup var output: ReportOutput
 
-  func validate() throws {
-    guard access(folder, W_OK | X_OK) == 0 else {
-      throw ValidationError("--folder '\(folder)' is not valid: expected a folder that you may write to")
-    }
-    _ = try options()
-  }
-
-  func run() throws {
-    try output.checkFileIsWritable()
-    interceptInterrupts()
-    let report = try HostBench(
-      options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
-    ).run()
-    try output.report(json: report.json, table: report.table)
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  private func options() throws -> HostBenchOptions {
-    do {
-      return try HostBenchOptions(
-        figures: names(figure), loads: names(load), contenders: names(contender), seconds: seconds,
-        repeats: repeats, rate: rate, apps: apps, folder: folder)
-    } catch {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> HostBenchOptions {
+    try HostBenchOptions(
+      figures: names(figure), loads: names(load), contenders: names(contender), seconds: seconds,
+      repeats: repeats, rate: rate, apps: apps, folder: folder)
   }
 }

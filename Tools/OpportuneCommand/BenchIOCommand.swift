@@ -1,8 +1,9 @@
 import ArgumentParser
-import Glibc
 import OpportuneBench
 
-struct BenchIOCommand: AsyncParsableCommand {
+struct BenchIOCommand: MeasuringCommand {
+  typealias Measured = IOBench
+
   static let configuration = CommandConfiguration(
     commandName: "io",
     abstract: "Files and sockets in two classes: latency, cost, rates.",
@@ -36,34 +37,13 @@ struct BenchIOCommand: AsyncParsableCommand {
   @Option(help: "Write the storage figure's Pareto front as SVG to this file.", completion: .file())
   var svg: String?
 
-  func validate() throws {
-    guard access(folder, W_OK | X_OK) == 0 else {
-      throw Failure("'\(folder)' is no folder that you may write to")
-    }
-    _ = try options()
-    if let svg { try checkFileName(svg) }
+  var extras: [(path: String, text: (IOBenchReport) -> String)] {
+    svg.map { [($0, { IOParetoChart($0).svg() })] } ?? []
   }
 
-  mutating func run() async throws {
-    try output.checkFileIsWritable()
-    if let svg { try checkWritable(svg) }
-    interceptInterrupts()
-    let report = try await IOBench(
-      options: try options(), isInterrupted: wasInterrupted,
-      progress: printToStandardError
-    ).run()
-    try output.report(json: report.json, table: report.table)
-    if let svg { try write(IOParetoChart(report).svg(), to: svg) }
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  private func options() throws -> IOBenchOptions {
-    do {
-      return try IOBenchOptions(
-        figures: names(figure), seconds: seconds, repeats: repeats,
-        folder: folder, fileMebibytes: fileMebibytes, echoRival: echoRival)
-    } catch {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> IOBenchOptions {
+    try IOBenchOptions(
+      figures: names(figure), seconds: seconds, repeats: repeats,
+      folder: folder, fileMebibytes: fileMebibytes, echoRival: echoRival)
   }
 }

@@ -1,8 +1,9 @@
 import ArgumentParser
-import Glibc
 import OpportuneBench
 
-struct BenchLatencyCommand: AsyncParsableCommand {
+struct BenchLatencyCommand: MeasuringCommand {
+  typealias Measured = BenchRun
+
   static let configuration = CommandConfiguration(
     commandName: "latency",
     abstract: "Foreground latency, submit to start, beside background work that saturates every core.",
@@ -11,8 +12,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
 
       Each scenario and contender runs for --seconds beside its background, from 30 ms after that has begun, a quarter \
       of that without, and its background for 35 % of that alone: by default \(Self.windows(isRoot: false)) of \
-      windows, \(Self.windows(isRoot: true)) as root, however many the repeats. Starting, reading the tree and \
-      checking answers come on top.
+      windows, \(Self.windows(isRoot: true)) as root, however many the repeats. Starting comes on top.
 
       Scenarios:
       \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
@@ -20,7 +20,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
       Contenders: \(ContenderKind.all.map(\.name).joined(separator: ", "))
       """)
 
-  @Option(help: "Scenarios, separated by commas or repeated; or all. (default: search)")
+  @Option(help: "Scenarios, separated by commas or repeated; or all. (default: \(Scenario.standard))")
   var scenario: [String] = []
 
   @Option(
@@ -36,54 +36,23 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   @Option(help: "How many windows the seconds are split over. (default: 5, or 2 with jobs of a second)")
   var repeats: Int?
 
-  @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
-  var tree: [String] = []
-
   @OptionGroup var output: ReportOutput
 
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
   var html: String?
 
-  func validate() throws {
-    _ = try options()
-    if let html { try checkFileName(html) }
+  var extras: [(path: String, text: (BenchReport) -> String)] {
+    html.map { [($0, HTMLReport.render)] } ?? []
   }
 
-  mutating func run() async throws {
-    try output.checkFileIsWritable()
-    if let html { try checkWritable(html) }
-    let options = try options()
-    interceptInterrupts()
-    let report = try await report(options)
-    try output.report(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
-    if let html { try write(HTMLReport.render(report), to: html) }
-    if !report.noise.isValid { throw ExitCode(2) }
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  /// A tree without a readable text is found out by reading it.
-  private func report(_ options: BenchOptions) async throws -> BenchReport {
-    do {
-      return try await BenchRun(
-        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
-      ).run()
-    } catch let error as BenchError where error.code == .invalidArgument {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> BenchOptions {
+    try BenchOptions(
+      scenarios: scenario, contenders: names(contender),
+      seconds: seconds, repeats: repeats, isRoot: MachineReport.isRoot)
   }
 
   private static func windows(isRoot: Bool) -> String {
     guard let options = try? BenchOptions(isRoot: isRoot) else { return "?" }
     return "\(options.turns) × \(Int(options.seconds)) s × 1.6 = \(Int(options.secondsOfWindows.rounded())) s"
-  }
-
-  private func options() throws -> BenchOptions {
-    do {
-      return try BenchOptions(
-        scenarios: scenario, contenders: names(contender),
-        seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
-    } catch {
-      throw ValidationError(error.description)
-    }
   }
 }

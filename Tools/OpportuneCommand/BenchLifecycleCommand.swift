@@ -1,7 +1,9 @@
 import ArgumentParser
 import OpportuneBench
 
-struct BenchLifecycleCommand: AsyncParsableCommand {
+struct BenchLifecycleCommand: MeasuringCommand {
+  typealias Measured = LifecycleBench
+
   static let configuration = CommandConfiguration(
     commandName: "lifecycle",
     abstract:
@@ -19,24 +21,8 @@ struct BenchLifecycleCommand: AsyncParsableCommand {
   @Option(help: "Repeats of the audio figure, in which its contenders take turns.") var repeats = 3
   @OptionGroup var output: ReportOutput
 
-  func validate() throws { _ = try options() }
-
-  func run() async throws {
-    try output.checkFileIsWritable()
-    interceptInterrupts()
-    let report = try await LifecycleBench(
-      options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
-    ).run()
-    try output.report(json: report.json, table: report.table)
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  private func options() throws -> LifecycleBenchOptions {
-    do {
-      return try LifecycleBenchOptions(
-        figures: names(figure), apps: apps, switches: switches, frames: frames, repeats: repeats)
-    } catch {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> LifecycleBenchOptions {
+    try LifecycleBenchOptions(
+      figures: names(figure), apps: apps, switches: switches, frames: frames, repeats: repeats)
   }
 }

@@ -1,8 +1,11 @@
 import ArgumentParser
 import OpportuneBench
 import OpportuneLocation
+import OpportuneTraces
 
-struct BenchLocationCommand: ParsableCommand {
+struct BenchLocationCommand: MeasuringCommand {
+  typealias Measured = LocationBench
+
   static let configuration = CommandConfiguration(
     commandName: "location",
     abstract:
@@ -60,18 +63,10 @@ struct BenchLocationCommand: ParsableCommand {
 
   @OptionGroup var output: ReportOutput
 
-  func validate() throws {
-    _ = try device.map(chosenDevice)
-    try checkData(for: try options().figures)
-    if reference != nil, track.count != 1 {
-      throw ValidationError("--reference goes with one --track, not with \(track.count)")
-    }
-  }
-
   /// A figure that is asked for by name, and has nothing to measure, is a mistake.
-  private func checkData(for figures: [LocationBenchOptions.Figure]) throws {
-    guard !figure.isEmpty else { return }
-    for figure in figures {
+  func check(_ options: LocationBenchOptions) throws {
+    _ = try device.map(chosenDevice)
+    for figure in options.figures where !self.figure.isEmpty {
       let missing: String? =
         switch figure {
         case .fixes, .geometry: nil
@@ -81,17 +76,18 @@ struct BenchLocationCommand: ParsableCommand {
         }
       if let missing { throw ValidationError("--figure \(figure.rawValue) needs \(missing)") }
     }
+    if reference != nil, track.count != 1 {
+      throw ValidationError("--reference goes with one --track, not with \(track.count)")
+    }
   }
 
-  func run() throws {
-    try output.checkFileIsWritable()
-    interceptInterrupts()
-    let report = try LocationBench(
-      options: try options(), tracks: try track.map(recorded), logs: try log.map(logged),
-      reference: try reference.map(recorded), isInterrupted: wasInterrupted, progress: printToStandardError
-    ).run()
-    try output.report(json: report.json, table: report.table)
-    if report.wasInterrupted { throw ExitCode(130) }
+  func bench() throws -> LocationBench {
+    var bench = LocationBench(
+      options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError)
+    bench.tracks = try track.map(recorded)
+    bench.logs = try log.map(logged)
+    bench.reference = try reference.map(recorded)
+    return bench
   }
 
   private func recorded(_ path: String) throws -> RecordedTrack {
@@ -111,14 +107,9 @@ struct BenchLocationCommand: ParsableCommand {
     }
   }
 
-  private func options() throws -> LocationBenchOptions {
-    do {
-      return try LocationBenchOptions(
-        figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences),
-        fixes: fixes,
-        repeats: repeats, radius: radius, wander: wander)
-    } catch {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> LocationBenchOptions {
+    try LocationBenchOptions(
+      figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes,
+      repeats: repeats, radius: radius, wander: wander)
   }
 }

@@ -1,7 +1,9 @@
 import ArgumentParser
 import OpportuneBench
 
-struct BenchMemoryCommand: ParsableCommand {
+struct BenchMemoryCommand: MeasuringCommand {
+  typealias Measured = MemoryBench
+
   static let configuration = CommandConfiguration(
     commandName: "memory",
     abstract: "Purgeable memory: what access costs, how fast it is given back, what hibernation costs.",
@@ -28,24 +30,8 @@ struct BenchMemoryCommand: ParsableCommand {
 
   @OptionGroup var output: ReportOutput
 
-  func validate() throws { _ = try options() }
-
-  mutating func run() throws {
-    try output.checkFileIsWritable()
-    interceptInterrupts()
-    let report = try MemoryBench(
-      options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
-    ).run()
-    try output.report(json: report.json, table: report.table)
-    if report.wasInterrupted { throw ExitCode(130) }
-  }
-
-  private func options() throws -> MemoryBenchOptions {
-    do {
-      return try MemoryBenchOptions(
-        figures: names(figure), repeats: repeats, mebibytes: mebibytes, folder: folder, criu: criu)
-    } catch {
-      throw ValidationError(error.description)
-    }
+  func options() throws(BenchError) -> MemoryBenchOptions {
+    try MemoryBenchOptions(
+      figures: names(figure), repeats: repeats, mebibytes: mebibytes, folder: folder, criu: criu)
   }
 }

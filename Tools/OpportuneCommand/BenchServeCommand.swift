@@ -1,8 +1,9 @@
 import ArgumentParser
-import Glibc
 import OpportuneBench
 
-struct BenchServeCommand: AsyncParsableCommand {
+struct BenchServeCommand: MeasuringCommand {
+  typealias Measured = ServeBench
+
   static let configuration = CommandConfiguration(
     commandName: "serve",
     abstract: "A search server that indexes meanwhile: intended keystroke to answer, by kind of request.",
@@ -71,52 +72,26 @@ struct BenchServeCommand: AsyncParsableCommand {
 
   @Option(help: .hidden) var asServer: String?
 
-  func validate() throws {
-    guard asServer == nil else { return }
-    guard access(folder, W_OK | X_OK) == 0 else {
-      throw ValidationError("--folder '\(folder)' is not valid: expected a folder that you may write to")
-    }
-    _ = try options()
-    if let html { try checkFileName(html) }
-  }
+  func validate() throws { if asServer == nil { try validateUse() } }
 
   mutating func run() async throws {
     if let asServer { return try await ServeChild.run(asServer) }
-    try output.checkFileIsWritable()
-    if let html { try checkWritable(html) }
-    let options = try options()
-    interceptInterrupts()
-    let report = try await report(options)
-    try output.report(json: { try ServeJSON.encode(report) }, table: { ServeTable.render(report) })
-    if let html { try write(ServePage.render(report), to: html) }
-    if !report.noise.isValid { throw ExitCode(2) }
-    if report.wasInterrupted { throw ExitCode(130) }
+    try await measureAndReport()
   }
 
-  /// A tree without a readable text is found out by reading it.
-  private func report(_ options: ServeOptions) async throws -> ServeReport {
-    do {
-      return try await ServeBench(
-        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
-      ).run()
-    } catch let error as BenchError where error.code == .invalidArgument {
-      throw ValidationError(error.description)
-    }
+  var extras: [(path: String, text: (ServeReport) -> String)] {
+    html.map { [($0, ServePage.render)] } ?? []
+  }
+
+  func options() throws(BenchError) -> ServeOptions {
+    try ServeOptions(
+      contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
+      connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival)
   }
 
   private static func windows() -> String {
     guard let options = try? ServeOptions() else { return "?" }
     let minutes = Int((options.secondsOfWindows / 60).rounded())
     return "\(options.contenders.count) × \(Int(options.seconds)) s × 2 = \(minutes) minutes"
-  }
-
-  private func options() throws -> ServeOptions {
-    do {
-      return try ServeOptions(
-        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
-        connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival)
-    } catch {
-      throw ValidationError(error.description)
-    }
   }
 }

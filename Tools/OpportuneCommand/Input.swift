@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 
 /// The kind of a file that is not a regular file.
 enum FileKind: String {

@@ -4,6 +4,7 @@ import Foundation
 import Opportune
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 import Synchronization
 
 struct LocationMonitorCommand: AsyncParsableCommand {

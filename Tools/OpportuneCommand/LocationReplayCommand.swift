@@ -2,6 +2,7 @@ import ArgumentParser
 import OpportuneApps
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 
 struct LocationReplayCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

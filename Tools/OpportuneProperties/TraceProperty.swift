@@ -2,6 +2,7 @@ import Foundation
 import OpportuneBase
 import OpportuneFuzz
 import OpportuneLocation
+import OpportuneTraces
 
 /// Recorded ways as GPX, NMEA and tables with a known meaning, and damaged ones.
 struct TraceProperty: DocumentProperty {

@@ -1,17 +1,23 @@
 import OpportuneApps
 import OpportuneBase
+import ToolSupport
 
 extension ReplayReport {
-  /// One self-contained page: what the text says, and a timeline. No script, nothing fetched.
+  /// What the text says, below a timeline.
   package func page(title: String) -> String {
-    document(
-      title: title,
-      body: """
-        \(timeline())
-        <pre>\(text(divergencesShown: 200, removalsShown: 0).inHTML)</pre>
-        \(removals.isEmpty ? "" : "<h2>Why each app was removed</h2>\n" + removals.list())
-        """)
+    var parts = [timeline(), "<pre>\(text(divergencesShown: 200, removalsShown: 0).inHTML)</pre>"]
+    if !removals.isEmpty { parts += ["<h2>Why each app was removed</h2>", removals.list()] }
+    return HTMLPage.text(title: title, style: Self.style, parts)
   }
+
+  private static let style =
+    colours.map { ".\($0.0.rawValue) { fill: \($0.1); }\n" }.joined()
+      + """
+      pre { font-size: 13px; overflow-x: auto; border: 1px solid var(--grid); padding: 1em; }
+      .tick { stroke: var(--grid); } .divergence { stroke: #c0262d; stroke-width: 1.5; } .removal { fill: var(--ink); }
+      .key span { margin-right: 1.5em; white-space: nowrap; }
+      .key i { display: inline-block; width: 1em; height: 1em; vertical-align: -.15em; margin-right: .4em; }
+      """
 
   private static let colours: [(LifecycleState.Operational, String)] = [
     (.foreground, "#1a7f4e"), (.background, "#e0a100"), (.suspended, "#9aa7b5"), (.hibernated, "#6a5acd"),

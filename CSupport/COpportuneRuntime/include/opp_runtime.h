@@ -48,10 +48,10 @@ static inline uint8_t opp_runtime_job_priority(const void *_Nonnull job) {
 bool opp_runtime_has_global_hook(void);
 
 /*
- * From now on calls `seen(job)` for each job that goes to the global pool, on the enqueuing thread. If `seen`
- * returns true, it has taken the job over; otherwise the job goes to the pool. Returns false where the
- * runtime lacks the hook. The runtime does not officially support the hook; once set it stays.
+ * From now on calls `seen(job)` for each job that goes to the global pool, on the enqueuing thread, before it
+ * goes there. Returns false where the runtime lacks the hook. The runtime does not officially support the
+ * hook; once set it stays.
  */
-bool opp_runtime_hook_global(bool (*_Nonnull seen)(void *_Nonnull job));
+bool opp_runtime_hook_global(void (*_Nonnull seen)(void *_Nonnull job));
 
 #endif

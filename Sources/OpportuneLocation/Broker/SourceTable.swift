@@ -44,7 +44,7 @@ public struct SourceTable: Sendable, Hashable, Codable {
     return (serving ?? present.min { $0.serves < $1.serves })?.kind
   }
 
-  subscript(kind: SourceKind) -> SourceSpecification? { sources.first { $0.kind == kind } }
+  package subscript(kind: SourceKind) -> SourceSpecification? { sources.first { $0.kind == kind } }
 
   func validate() throws(LocationError) {
     for source in sources {

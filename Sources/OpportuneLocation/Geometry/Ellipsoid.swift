@@ -27,7 +27,7 @@ package enum Ellipsoid {
   }
 
   /// Metres along the shortest way, and the direction in which it begins, in degrees clockwise from north.
-  static func way(_ from: Coordinate, _ to: Coordinate) -> (metres: Double, azimuth: Double) {
+  package static func way(_ from: Coordinate, _ to: Coordinate) -> (metres: Double, azimuth: Double) {
     var metres = 0.0
     var azimuth = 0.0
     withUnsafePointer(to: model) {
@@ -63,10 +63,10 @@ package enum Ellipsoid {
 }
 
 /// A place in metres from the centre of the Earth, on three axes that turn with it.
-struct Point3: Sendable, Hashable {
-  var x, y, z: Double
+package struct Point3: Sendable, Hashable {
+  package var x, y, z: Double
 
-  init(_ place: Coordinate) {
+  package init(_ place: Coordinate) {
     let (sinLatitude, cosLatitude) = (sin(place.latitude.radians), cos(place.latitude.radians))
     let normal =
       Ellipsoid.equatorialRadius
@@ -77,7 +77,7 @@ struct Point3: Sendable, Hashable {
   }
 
   /// Metres in a straight line, never more than over the surface.
-  func chord(to other: Point3) -> Double {
+  package func chord(to other: Point3) -> Double {
     let (dx, dy, dz) = (x - other.x, y - other.y, z - other.z)
     return (dx * dx + dy * dy + dz * dz).squareRoot()
   }

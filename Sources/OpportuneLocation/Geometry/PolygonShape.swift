@@ -9,7 +9,7 @@
 ///
 /// Invariants: shells run counter-clockwise in their frame and holes clockwise, so inside is left of every
 /// side. No side occurs in both directions: where a shape was cut along the antimeridian, the cut is gone.
-struct PolygonShape: Sendable, Hashable {
+package struct PolygonShape: Sendable, Hashable {
   enum Frame: Sendable, Hashable {
     case plate(middle: Double)
     case polar(north: Bool)
@@ -30,7 +30,7 @@ struct PolygonShape: Sendable, Hashable {
   private static let boxed = 16
 
   /// As they were given, with the first corner not repeated.
-  let polygons: [[[Coordinate]]]
+  package let polygons: [[[Coordinate]]]
   let frame: Frame
   private let sides: [Side]
   /// Boxes of sides, then of boxes, up to a single one: what is far is left out at once, however long the
@@ -70,15 +70,15 @@ struct PolygonShape: Sendable, Hashable {
   }
 
   /// What a place is to the shape.
-  struct Relation {
-    var isInside: Bool
+  package struct Relation {
+    package var isInside: Bool
     /// Metres to the nearest side, in the plane about the place.
-    var distance: Double
+    package var distance: Double
     /// Where on the nearest side, in metres east or across, and north or outwards.
     var nearest: (x: Double, y: Double)
   }
 
-  func relation(to place: Coordinate) -> Relation { relation(in: LocalPlane(at: place, in: frame)) }
+  package func relation(to place: Coordinate) -> Relation { relation(in: LocalPlane(at: place, in: frame)) }
 
   /// Metres over the ellipsoid to the point of the border that the plane about the place shows as the
   /// nearest.

@@ -9,12 +9,12 @@
 ///
 /// Descriptions say what it is, never where.
 public struct Region: Sendable, Hashable {
-  enum Shape: Sendable, Hashable {
+  package enum Shape: Sendable, Hashable {
     case circle(centre: Coordinate, radius: Double)
     case polygons(PolygonShape)
   }
 
-  let shape: Shape
+  package let shape: Shape
   /// Metres above the ellipsoid; `nil`: all.
   public let altitude: ClosedRange<Double>?
 
@@ -73,7 +73,7 @@ public struct Region: Sendable, Hashable {
 
   /// A ball that holds the region: the place of its centre, and its radius in metres through the Earth;
   /// infinite for what is too wide to be worth one.
-  var ball: (centre: Point3, radius: Double) {
+  package var ball: (centre: Point3, radius: Double) {
     switch shape {
     case .circle(let centre, let radius): return (Point3(centre), radius)
     case .polygons(let polygons):

@@ -16,7 +16,7 @@ public struct Coordinate: Sendable, Hashable {
   }
 
   /// For what is known to be in range but for turns of the longitude.
-  init(unchecked latitude: Double, _ longitude: Double) {
+  package init(unchecked latitude: Double, _ longitude: Double) {
     self.latitude = latitude
     self.longitude = longitude.wrappedLongitude
   }
@@ -29,8 +29,8 @@ extension Coordinate: CustomStringConvertible, CustomDebugStringConvertible, Cus
 }
 
 extension Double {
-  var radians: Double { self * (.pi / 180) }
-  var degrees: Double { self * (180 / .pi) }
+  package var radians: Double { self * (.pi / 180) }
+  package var degrees: Double { self * (180 / .pi) }
 
   /// The same direction within -180 to 180.
   var wrappedLongitude: Double {

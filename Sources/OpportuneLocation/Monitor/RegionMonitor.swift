@@ -345,9 +345,9 @@ public struct RegionMonitor: Sendable {
 }
 
 extension Point3 {
-  var vector: SIMD3<Double> { SIMD3(x, y, z) }
+  package var vector: SIMD3<Double> { SIMD3(x, y, z) }
 }
 
 extension SIMD3<Double> {
-  var length: Double { (self * self).sum().squareRoot() }
+  package var length: Double { (self * self).sum().squareRoot() }
 }

@@ -6,7 +6,7 @@ public struct SchedulerError: Error, Sendable, Equatable {
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Reason: String {
       case configuration, shutDown, threadEnding, outOfMemory, tooManyApps, threadsUnavailable
-      case poolDisabled, jobsStillRunning, runtimeHookMissing, defaultExecutorTaken
+      case poolDisabled, jobsStillRunning
     }
 
     private let reason: Reason
@@ -28,11 +28,6 @@ public struct SchedulerError: Error, Sendable, Equatable {
     public static let poolDisabled = Code(.poolDisabled)
     /// The shutdown's deadline passed, and some jobs are still running.
     public static let jobsStillRunning = Code(.jobsStillRunning)
-
-    /// The Swift runtime lacks the required hook.
-    public static let runtimeHookMissing = Code(.runtimeHookMissing)
-    /// Another app is already the program's default executor.
-    public static let defaultExecutorTaken = Code(.defaultExecutorTaken)
 
     public var description: String { reason.rawValue }
   }

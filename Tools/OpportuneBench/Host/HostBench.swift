@@ -24,29 +24,18 @@ package struct HostBenchOptions: Sendable {
     self.figures = try BenchError.figures(figures)
     self.loads = try BenchError.figures(ReportTable.unique(loads), of: "--load")
     self.contenders = try BenchError.figures(ReportTable.unique(contenders), of: "--contender")
-    guard (0.5...600).contains(seconds) else {
-      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.5 to 600")
-    }
-    self.seconds = seconds
-    self.repeats = try Self.checked(repeats, "--repeats", 1...100)
-    self.rate = try Self.checked(rate, "--rate", 100...20_000)
-    self.apps = try Self.checked(apps, "--apps", 1...2000)
-    self.folder = folder
-  }
-
-  private static func checked(
-    _ value: Int, _ option: String, _ range: ClosedRange<Int>
-  ) throws(BenchError) -> Int {
-    guard range.contains(value) else {
-      throw .invalid(
-        option, "\(value)", expected: "a whole number from \(range.lowerBound) to \(range.upperBound)")
-    }
-    return value
+    self.seconds = try BenchError.check(seconds, "--seconds", 0.5...600)
+    self.repeats = try BenchError.check(repeats, "--repeats", 1...100)
+    self.rate = try BenchError.check(rate, "--rate", 100...20_000)
+    self.apps = try BenchError.check(apps, "--apps", 1...2000)
+    self.folder = try BenchError.checkFolder(folder)
   }
 }
 
 /// Real programs as apps of `opportune host`, beside the same programs without it.
-package struct HostBench: Sendable {
+package struct HostBench: BlockingBench {
+  package typealias Outcome = HostBenchReport
+
   let options: HostBenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
@@ -61,7 +50,7 @@ package struct HostBench: Sendable {
   }
 
   /// Figures whose programs are not there are left out, and named in the report.
-  package func run() throws -> HostBenchReport {
+  package func measure() throws -> HostBenchReport {
     var report = HostBenchReport(machine: .current())
     let folder = try ScratchFolder(in: options.folder)
     for figure in options.figures where !isInterrupted() {

@@ -1,5 +1,5 @@
 /// What `opportune bench host` has found.
-package struct HostBenchReport: Sendable {
+package struct HostBenchReport: BenchOutcome {
   /// One figure's number.
   package struct Result: Sendable, Encodable {
     package let figure: String

@@ -5,7 +5,7 @@ import OpportuneBase
 import SystemPackage
 
 /// The five figures of the I/O broker, in one run.
-package struct IOBench: Sendable {
+package struct IOBench: Bench {
   let options: IOBenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void

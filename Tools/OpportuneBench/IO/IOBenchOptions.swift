@@ -22,19 +22,10 @@ package struct IOBenchOptions: Sendable {
     fileMebibytes: Int = 1024, echoRival: String? = nil
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
-    guard seconds.isFinite, (0.2...600).contains(seconds) else {
-      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 600")
-    }
-    guard (1...20).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 20")
-    }
-    guard (16...65_536).contains(fileMebibytes) else {
-      throw .invalid("--file-mebibytes", "\(fileMebibytes)", expected: "a whole number from 16 to 65536")
-    }
-    self.seconds = seconds
-    self.repeats = repeats
-    self.folder = folder
-    self.fileMebibytes = fileMebibytes
+    self.seconds = try BenchError.check(seconds, "--seconds", 0.2...600)
+    self.repeats = try BenchError.check(repeats, "--repeats", 1...20)
+    self.fileMebibytes = try BenchError.check(fileMebibytes, "--file-mebibytes", 16...65_536)
+    self.folder = try BenchError.checkFolder(folder)
     if let echoRival, access(echoRival, X_OK) != 0 {
       throw .invalid("--echo-rival", echoRival, expected: "a program, as `swift build` in bench/ makes it")
     }

@@ -37,7 +37,7 @@ package struct IOResult: Sendable, Encodable {
   }
 }
 
-package struct IOBenchReport: Sendable {
+package struct IOBenchReport: BenchOutcome, Encodable {
   package var machine: MachineReport
   package var seconds: Double
   package var repeats: Int
@@ -45,20 +45,15 @@ package struct IOBenchReport: Sendable {
   package var notes: [String] = []
   package var wasInterrupted = false
 
-  private struct Document: Encodable {
-    let machine: MachineReport
-    let seconds: Double
-    let repeats: Int
-    let results: [IOResult]
-    let notes: [String]
-    let interrupted: Bool
+  private enum CodingKeys: String, CodingKey {
+    case machine, seconds, repeats, results, notes
+    case wasInterrupted = "interrupted"
   }
 
   package func json() throws -> String {
-    let document = Document(
-      machine: machine, seconds: seconds, repeats: repeats, results: results.map(\.rounded), notes: notes,
-      interrupted: wasInterrupted)
-    return try ReportJSON.text(of: document)
+    var report = self
+    report.results = results.map(\.rounded)
+    return try ReportJSON.text(of: report)
   }
 
   package func table() -> String {

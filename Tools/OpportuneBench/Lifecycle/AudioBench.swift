@@ -31,12 +31,8 @@ package struct AudioBench: Sendable {
   ///   - period: one of `AudioPace.periods`.
   /// - Throws: ``BenchError`` for the first value that is out of range.
   package init(frames: Int, repeats: Int, period: Duration = .milliseconds(10)) throws(BenchError) {
-    guard (1...1_000_000).contains(frames) else {
-      throw .invalid("--frames", "\(frames)", expected: "a whole number from 1 to 1000000")
-    }
-    guard (1...100).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
-    }
+    try BenchError.check(frames, "--frames", 1...1_000_000)
+    try BenchError.check(repeats, "--repeats", 1...100)
     guard AudioPace.periods.contains(period) else {
       throw .invalid("period", "\(period)", expected: "1 ms to 1 s")
     }

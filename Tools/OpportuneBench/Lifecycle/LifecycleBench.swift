@@ -21,21 +21,15 @@ package struct LifecycleBenchOptions: Sendable {
     figures: [String] = [], apps: Int = 10_000, switches: Int = 20_000, frames: Int = 500, repeats: Int = 3
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
-    guard (2...1_000_000).contains(apps) else {
-      throw .invalid("--apps", "\(apps)", expected: "a whole number from 2 to 1000000")
-    }
-    guard (10...10_000_000).contains(switches) else {
-      throw .invalid("--switches", "\(switches)", expected: "a whole number from 10 to 10000000")
-    }
-    self.apps = apps
-    self.switches = switches
+    self.apps = try BenchError.check(apps, "--apps", 2...1_000_000)
+    self.switches = try BenchError.check(switches, "--switches", 10...10_000_000)
     audio = try AudioBench(frames: frames, repeats: repeats)
     resumption = try ResumptionBench()
   }
 }
 
 /// The figures of the lifecycle, in one run.
-package struct LifecycleBench {
+package struct LifecycleBench: Bench {
   private let options: LifecycleBenchOptions
   private let isInterrupted: @Sendable () -> Bool
   private let progress: @Sendable (String) -> Void

@@ -6,19 +6,14 @@ package struct LifecycleResult: Sendable, Encodable {
   package var unit: String
 }
 
-package struct LifecycleBenchReport: Sendable {
+package struct LifecycleBenchReport: BenchOutcome, Encodable {
   package var machine: MachineReport
   package var results: [LifecycleResult] = []
   package var wasInterrupted = false
 
-  private struct Document: Encodable {
-    let machine: MachineReport
-    let results: [LifecycleResult]
-    let interrupted: Bool
-  }
-
-  package func json() throws -> String {
-    try ReportJSON.text(of: Document(machine: machine, results: results, interrupted: wasInterrupted))
+  private enum CodingKeys: String, CodingKey {
+    case machine, results
+    case wasInterrupted = "interrupted"
   }
 
   package func table() -> String {

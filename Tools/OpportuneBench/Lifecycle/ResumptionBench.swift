@@ -20,13 +20,9 @@ package struct ResumptionBench: Sendable {
 
   /// - Throws: ``BenchError`` for the first value that is out of range.
   package init(jobs: Int = 10_000, completions: Int = 64, repeats: Int = 20) throws(BenchError) {
-    guard (1...1_000_000).contains(jobs) else { throw .invalid("jobs", "\(jobs)", expected: "1 to 1000000") }
-    guard (1...1000).contains(completions) else {
-      throw .invalid("completions", "\(completions)", expected: "1 to 1000")
-    }
-    guard (1...1000).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 1000")
-    }
+    try BenchError.check(jobs, "jobs", 1...1_000_000)
+    try BenchError.check(completions, "completions", 1...1000)
+    try BenchError.check(repeats, "--repeats", 1...1000)
     (self.jobs, self.completions, self.repeats) = (jobs, completions, repeats)
   }
 

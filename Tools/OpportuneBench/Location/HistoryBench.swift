@@ -1,5 +1,6 @@
 import Opportune
 import OpportuneLocation
+import OpportuneTraces
 
 /// What an app's own sampling keeps of a way, and how far off the way is that is rebuilt from it. (R-SAMP-09)
 struct HistoryBench: Sendable {

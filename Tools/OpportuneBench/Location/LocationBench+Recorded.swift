@@ -1,5 +1,6 @@
 import Opportune
 import OpportuneLocation
+import OpportuneTraces
 
 /// The figures on recorded data, as rows.
 extension LocationBench {

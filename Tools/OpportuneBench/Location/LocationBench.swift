@@ -2,35 +2,30 @@ import Foundation
 import Opportune
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 
 /// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded
 /// tracks how many fixes the sampler takes, and how right crossings are.
 ///
 /// It compares numbers of fences within one run. Places and fixes are the same each time.
-package struct LocationBench: Sendable {
+package struct LocationBench: BlockingBench {
+  package typealias Outcome = LocationBenchReport
+
   package let options: LocationBenchOptions
-  package let tracks: [RecordedTrack]
-  package let logs: [PhoneLog]
-  package let reference: RecordedTrack?
+  /// Run through ``LocationBenchOptions/trackFences`` fences.
+  package var tracks: [RecordedTrack] = []
+  /// Whose exits are compared with ours.
+  package var logs: [PhoneLog] = []
+  /// Where the device of the first track really was.
+  package var reference: RecordedTrack?
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
 
-  /// - Parameters:
-  ///   - tracks: are run through ``LocationBenchOptions/trackFences`` fences.
-  ///   - logs: whose exits are compared with ours.
-  ///   - reference: where the device of the first track really was.
-  ///   - isInterrupted: asked between any two repeats; the report then has what is there.
-  ///   - progress: told what is measured next.
   package init(
-    options: LocationBenchOptions, tracks: [RecordedTrack] = [], logs: [PhoneLog] = [],
-    reference: RecordedTrack? = nil,
-    isInterrupted: @escaping @Sendable () -> Bool = { false },
+    options: LocationBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false },
     progress: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.options = options
-    self.tracks = tracks
-    self.logs = logs
-    self.reference = reference
     self.isInterrupted = isInterrupted
     self.progress = progress
   }
@@ -38,7 +33,7 @@ package struct LocationBench: Sendable {
   /// Measures; takes seconds to minutes, on the calling thread.
   ///
   /// - Throws: ``BenchError`` where fences were not crossed alike in all repeats.
-  package func run() throws -> LocationBenchReport {
+  package func measure() throws -> LocationBenchReport {
     var report = LocationBenchReport(machine: .current(), options: options)
     for figure in options.figures {
       if isInterrupted() { report.wasInterrupted = true }

@@ -39,21 +39,10 @@ package struct LocationBenchOptions: Sendable {
       self.fences.append(count)
     }
     guard !self.fences.isEmpty else { throw .invalid("--fences", "", expected: "at least one number") }
-    guard (10...10_000_000).contains(fixes) else {
-      throw .invalid("--fixes", "\(fixes)", expected: "a whole number from 10 to 10000000")
-    }
-    guard (1...20).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 20")
-    }
-    guard (1...100_000).contains(radius) else {
-      throw .invalid("--radius", "\(radius)", expected: "metres from 1 to 100000")
-    }
-    self.fixes = fixes
-    self.repeats = repeats
-    if let wander, !(0...1000).contains(wander) {
-      throw .invalid("--wander", "\(wander)", expected: "metres per root of a second from 0 to 1000")
-    }
-    self.radius = radius
+    self.fixes = try BenchError.check(fixes, "--fixes", 10...10_000_000)
+    self.repeats = try BenchError.check(repeats, "--repeats", 1...20)
+    self.radius = try BenchError.check(radius, "--radius", 1...100_000, "metres")
+    if let wander { try BenchError.check(wander, "--wander", 0...1000, "metres per root of a second") }
     self.wander = wander
   }
 }

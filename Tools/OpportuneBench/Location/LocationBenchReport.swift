@@ -1,7 +1,7 @@
 import OpportuneBase
 
 /// What `opportune bench location` found.
-package struct LocationBenchReport: Sendable {
+package struct LocationBenchReport: BenchOutcome {
   package struct Result: Sendable, Encodable {
     package enum Unit: String, Sendable, Encodable {
       case microseconds, seconds, count, bytes, percent, metres

@@ -1,5 +1,6 @@
 import Opportune
 import OpportuneLocation
+import OpportuneTraces
 
 /// Crossings told from a receiver's fixes against those of a better receiver's positions on the same way.
 struct ReferenceBench: Sendable {

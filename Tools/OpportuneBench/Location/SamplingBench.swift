@@ -1,5 +1,6 @@
 import OpportuneBase
 import OpportuneLocation
+import OpportuneTraces
 
 /// A recorded track for ``LocationBench``.
 package struct RecordedTrack: Sendable {

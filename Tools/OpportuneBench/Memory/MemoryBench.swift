@@ -23,25 +23,18 @@ package struct MemoryBenchOptions: Sendable {
     criu: String = "criu"
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
-    guard (1...100).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
-    }
-    guard (4...65_536).contains(mebibytes) else {
-      throw .invalid("--mebibytes", "\(mebibytes)", expected: "a whole number from 4 to 65536")
-    }
-    self.repeats = repeats
-    guard !folder.isEmpty, access(folder, W_OK | X_OK) == 0 else {
-      throw .invalid("--folder", folder, expected: "a folder that can be written")
-    }
-    self.mebibytes = mebibytes
-    self.folder = folder
+    self.repeats = try BenchError.check(repeats, "--repeats", 1...100)
+    self.mebibytes = try BenchError.check(mebibytes, "--mebibytes", 4...65_536)
+    self.folder = try BenchError.checkFolder(folder)
     self.criu = criu
   }
 }
 
 /// The figures of the memory broker, in one run. Opportune and its rivals take turns within each repeat, and
 /// in who is first.
-package struct MemoryBench {
+package struct MemoryBench: BlockingBench {
+  package typealias Outcome = MemoryBenchReport
+
   let options: MemoryBenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
@@ -55,7 +48,7 @@ package struct MemoryBench {
     self.progress = progress
   }
 
-  package func run() throws -> MemoryBenchReport {
+  package func measure() throws -> MemoryBenchReport {
     var report = MemoryBenchReport(
       machine: .current(), repeats: options.repeats, mebibytes: options.mebibytes)
     for figure in options.figures where !isInterrupted() {

@@ -38,7 +38,7 @@ package struct MemoryResult: Sendable, Encodable {
   }
 }
 
-package struct MemoryBenchReport: Sendable {
+package struct MemoryBenchReport: BenchOutcome, Encodable {
   package var machine: MachineReport
   package var repeats: Int
   package var mebibytes: Int
@@ -47,20 +47,9 @@ package struct MemoryBenchReport: Sendable {
   package var skipped: [String] = []
   package var wasInterrupted = false
 
-  private struct Document: Encodable {
-    let machine: MachineReport
-    let repeats: Int
-    let mebibytes: Int
-    let results: [MemoryResult]
-    let skipped: [String]
-    let interrupted: Bool
-  }
-
-  package func json() throws -> String {
-    let document = Document(
-      machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, skipped: skipped,
-      interrupted: wasInterrupted)
-    return try ReportJSON.text(of: document)
+  private enum CodingKeys: String, CodingKey {
+    case machine, repeats, mebibytes, results, skipped
+    case wasInterrupted = "interrupted"
   }
 
   package func table() -> String {

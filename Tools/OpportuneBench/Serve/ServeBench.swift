@@ -2,7 +2,9 @@ import OpportuneBase
 import ToolSupport
 
 /// A whole run of `opportune bench serve`: every contender in turn, repeat after repeat, idle and under load.
-package struct ServeBench: Sendable {
+package struct ServeBench: BlockingBench {
+  package typealias Outcome = ServeReport
+
   let options: ServeOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
@@ -25,18 +27,7 @@ package struct ServeBench: Sendable {
     launch = { try ServeProcess($0, rival: options.nioRival, limit: $1) }
   }
 
-  /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
-  package func run() async throws -> ServeReport {
-    let bench = self
-    let result = await withCheckedContinuation {
-      (done: CheckedContinuation<Result<ServeReport, any Error>, Never>) in
-      let code = SystemThread.launch(named: "run") { done.resume(returning: Result { try bench.runAll() }) }
-      if code != 0 { done.resume(returning: .failure(BenchError.failed("the bench's thread", code))) }
-    }
-    return try result.get()
-  }
-
-  func runAll() throws -> ServeReport {
+  package func measure() throws -> ServeReport {
     try DescriptorLimit.raise(
       forConnections: ServePlan(
         load: .full, duration: 0, seed: 0, connections: options.connections, heavyAtOnce: options.heavy

@@ -22,55 +22,27 @@ package struct ServeOptions: Sendable {
   static let memoryMebibytes = 192
   static let cacheBytes = 16 << 20
   package static let windowSecondsMin = 0.5
-  private static let connectionsRange = 1...8192
-  private static let heavyRange = 1...64
 
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
     connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
     trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
   ) throws(BenchError) {
-    guard seconds.isFinite, (0.5...3600).contains(seconds) else {
-      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.5 to 3600")
-    }
-    guard (1...100).contains(repeats) else {
-      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
-    }
-    guard seconds / Double(repeats) >= Self.windowSecondsMin else {
-      throw .invalid(
-        "--repeats", "\(repeats)",
-        expected:
-          "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
-          + "lasts at least \(Self.windowSecondsMin) s")
-    }
-    guard Self.connectionsRange.contains(connections) else {
-      throw .invalid("--connections", "\(connections)", expected: "a whole number from 1 to 8192")
-    }
-    guard Self.heavyRange.contains(heavy) else {
-      throw .invalid("--heavy", "\(heavy)", expected: "a whole number from 1 to 64")
-    }
+    self.seconds = try BenchError.check(seconds, "--seconds", 0.5...3600)
+    self.repeats = try BenchError.check(repeats, "--repeats", 1...100)
+    try BenchError.checkWindow(seconds, repeats, least: Self.windowSecondsMin)
+    self.connections = try BenchError.check(connections, "--connections", 1...8192)
+    self.heavy = try BenchError.check(heavy, "--heavy", 1...64)
+    self.folder = try BenchError.checkFolder(folder)
     guard let access = FileAccess(rawValue: files) else {
       throw .invalid(
         "--files", files, expected: FileAccess.allCases.map(\.rawValue).joined(separator: " or "))
     }
     self.contenders = try ServeContender.select(contenders, hasRival: nioRival != nil)
-    var chosen: [ServePlan.Load] = []
-    for name in loads {
-      guard let load = ServePlan.Load(rawValue: name) else {
-        throw .invalid(
-          "--load", name, expected: ServePlan.Load.allCases.map(\.rawValue).joined(separator: ", "))
-      }
-      chosen.append(load)
-    }
     for tree in trees { try Corpus.check(root: tree) }
-    self.loads = chosen.isEmpty ? ServePlan.Load.allCases : chosen
-    self.seconds = seconds
-    self.repeats = repeats
-    self.connections = connections
-    self.heavy = heavy
+    self.loads = try BenchError.figures(loads, of: "--load")
     self.files = access
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
-    self.folder = folder
     self.nioRival = nioRival
   }
 

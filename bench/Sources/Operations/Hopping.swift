@@ -1,23 +1,6 @@
 import Dispatch
 import Opportune
 
-private actor Counter {
-  private var count = 0
-  func increment() { count &+= 1 }
-}
-
-/// An actor that runs on a strand.
-private actor StrandCounter {
-  private let strand: Strand
-  private var count = 0
-
-  init(_ strand: Strand) { self.strand = strand }
-
-  nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
-
-  func increment() { count &+= 1 }
-}
-
 extension Comparison {
   /// A task that leaves where it is and comes back: to an actor, to a strand, to the queue, to another
   /// executor.

@@ -1,23 +1,6 @@
 import Opportune
 import Synchronization
 
-private actor Counter {
-  private var count = 0
-  func increment() { count &+= 1 }
-}
-
-/// An actor that runs on a strand.
-private actor StrandCounter {
-  private let strand: Strand
-  private var count = 0
-
-  init(_ strand: Strand) { self.strand = strand }
-
-  nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
-
-  func increment() { count &+= 1 }
-}
-
 extension Comparison {
   /// State that several share, while nobody else wants it.
   static let sharing: [Entry] = [

@@ -13,20 +13,9 @@ final class DispatchServer: SearchServer, @unchecked Sendable {
   func start(_ setup: ServerSetup) async throws {
     let engine = try await SearchEngine(setup)
     self.engine = engine
-    let listening = try UnixSocket.listen(at: setup.socket)
-    _ = fcntl(listening, F_SETFL, O_NONBLOCK)
-    let source = DispatchSource.makeReadSource(
-      fileDescriptor: listening, queue: .global(qos: .userInteractive))
-    source.setEventHandler { [self] in
-      while true {
-        let socket = accept(listening, nil, nil)
-        guard socket >= 0, sockets.add(socket) else { break }
-        serve(socket, engine)
-      }
+    listener = try UnixSocket.accept(at: setup.socket, .userInteractive, into: sockets) { [self] in
+      serve($0, engine)
     }
-    source.setCancelHandler { close(listening) }
-    source.activate()
-    listener = source
     guard setup.hasBackground else { return }
     for index in 0...setup.indexers { maintain(engine, isScrubber: index == setup.indexers) }
   }

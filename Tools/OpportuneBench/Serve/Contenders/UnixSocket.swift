@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import OpportuneBase
 
@@ -7,6 +8,28 @@ enum UnixSocket {
     try make(path) { socket, address, length in
       bind(socket, address, length) == 0 && Glibc.listen(socket, 256) == 0
     }
+  }
+
+  /// Serves each connection that is made there, by Dispatch's readiness, until the source is cancelled.
+  ///
+  /// - Parameter serve: gets each socket that `sockets` has taken.
+  static func accept(
+    at path: String, _ quality: DispatchQoS.QoSClass, into sockets: OpenSockets,
+    _ serve: @escaping @Sendable (Int32) -> Void
+  ) throws -> any DispatchSourceRead {
+    let listening = try listen(at: path)
+    _ = fcntl(listening, F_SETFL, O_NONBLOCK)
+    let source = DispatchSource.makeReadSource(fileDescriptor: listening, queue: .global(qos: quality))
+    source.setEventHandler {
+      while true {
+        let socket = Glibc.accept(listening, nil, nil)
+        guard socket >= 0, sockets.add(socket) else { break }
+        serve(socket)
+      }
+    }
+    source.setCancelHandler { close(listening) }
+    source.activate()
+    return source
   }
 
   static func connect(to path: String) throws -> Int32 {

@@ -89,7 +89,7 @@ final class SearchEngine: Sendable {
     var response = ServeResponse(id: request.id)
     switch request.kind {
     case .short, .phrase:
-      guard let query = Query(request.text + " "), let word = query.words.first else {
+      guard let query = Query(request.text), let word = query.words.first else {
         throw EngineError(.malformed, "no words")
       }
       let found = try await find(query.words, in: catalogue.segments)
@@ -101,7 +101,7 @@ final class SearchEngine: Sendable {
     case .heavy:
       (response.matches, response.loweredAfter) = try await scan(try Pattern(request.text))
     case .fresh:
-      guard let query = Query(request.text + " "), let fresh = catalogue.fresh() else {
+      guard let query = Query(request.text), let fresh = catalogue.fresh() else {
         throw EngineError(.malformed, "nothing is being indexed")
       }
       let segment = try await WorkAccount.ofRequest.waitForOthers { try await fresh.segment.value() }

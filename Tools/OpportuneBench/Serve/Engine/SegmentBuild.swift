@@ -4,10 +4,7 @@ enum SegmentBuild {
     _ documents: [SourceDocument], to path: String, on disk: any Disk, for side: Side
   ) async throws -> SegmentFile {
     var builder = SegmentBuilder(expectedBytes: documents.reduce(0) { $0 + $1.text.count })
-    for document in documents {
-      builder.add(
-        file: Int(document.id), text: Array(document.text), own: 0..<document.text.count, endsFile: true)
-    }
+    for document in documents { builder.add(document: Int(document.id), text: Array(document.text)) }
     let segment = builder.finish()
     var writer = try await SegmentWriter(path, on: disk, for: side)
     for document in documents {

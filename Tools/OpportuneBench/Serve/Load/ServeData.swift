@@ -22,8 +22,7 @@ struct ServeData: Sendable {
     var nextDocument: UInt32 = 0
     let chunks = corpus.chunks.map { pieces in
       pieces.compactMap { piece -> SourceDocument? in
-        guard !isInterrupted(), let read = corpus.read(piece), !read.own.isEmpty else { return nil }
-        var text = Array(read.text[read.own])
+        guard !isInterrupted(), var text = corpus.read(piece), !text.isEmpty else { return nil }
         if text.last != UInt8(ascii: "\n") { text.append(UInt8(ascii: "\n")) }
         nextDocument += 1
         return SourceDocument(id: nextDocument - 1, text: text[...])

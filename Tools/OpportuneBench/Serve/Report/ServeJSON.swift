@@ -1,25 +1,10 @@
 /// A run of `opportune bench serve` as JSON; times in microseconds.
 package enum ServeJSON {
   package static func encode(_ report: ServeReport) throws -> String {
-    try ReportJSON.text(of: Document(report))
-  }
-
-  private struct Document: Encodable {
-    let machine: MachineReport
-    let noise: ReportJSON.Noise
-    let results: [Row]
-    let notes: [String]
-    let interrupted: Bool
-    let seconds: Double
-
-    init(_ report: ServeReport) {
-      machine = report.machine
-      noise = ReportJSON.Noise(report.noise)
-      results = report.rows.map(Row.init)
-      notes = report.notes
-      interrupted = report.wasInterrupted
-      seconds = rounded(report.seconds)
-    }
+    try ReportJSON.text(
+      of: ReportJSON.MeasuredRun(
+        machine: report.machine, noise: ReportJSON.Noise(report.noise), results: report.rows.map(Row.init),
+        notes: report.notes, interrupted: report.wasInterrupted, seconds: rounded(report.seconds)))
   }
 
   private struct Row: Encodable {

@@ -1,4 +1,5 @@
 import OpportuneBase
+import ToolSupport
 
 /// A run of `opportune bench serve` as one page that needs nothing else.
 package enum ServePage {
@@ -6,8 +7,7 @@ package enum ServePage {
     let contenders = ReportTable.unique(report.tallies.map(\.contender))
     let colour: (String) -> Int = { name in contenders.firstIndex(of: name) ?? 0 }
     var parts = [
-      HTMLReport.head("opportune bench serve"), "<h1>A search server that indexes meanwhile</h1>",
-      HTMLReport.facts(report.machine, report.noise, report.notes, seconds: report.seconds),
+      HTMLReport.facts(report.machine, report.noise, report.notes, seconds: report.seconds)
     ]
     parts += HTMLReport.warnings(report.noise, wasInterrupted: report.wasInterrupted)
     for load in ServePlan.Load.allCases.reversed() {
@@ -24,12 +24,12 @@ package enum ServePage {
         let rows = report.rows.filter { $0.tally.load == load && $0.kind == kind }
         guard !rows.isEmpty else { continue }
         parts.append("<h3>\(kind) requests, µs</h3>")
-        parts.append(HTMLReport.table(ServeTable.latencyHeads, rows.map(ServeTable.latencyCells)))
+        parts.append(HTMLPage.table(ServeTable.latencyHeads, rows.map(ServeTable.latencyCells)))
         parts.append("<h4>Where the time went, mean µs</h4>")
-        parts.append(HTMLReport.table(ServeTable.spentHeads, rows.flatMap(ServeTable.spentCells)))
+        parts.append(HTMLPage.table(ServeTable.spentHeads, rows.flatMap(ServeTable.spentCells)))
       }
       parts.append("<h3>What else was done</h3>")
-      parts.append(HTMLReport.table(ServeTable.serverHeads, tallies.map(ServeTable.serverCells)))
+      parts.append(HTMLPage.table(ServeTable.serverHeads, tallies.map(ServeTable.serverCells)))
       // Contenders take turns, so each has a strip of the time of its own.
       for one in series {
         parts.append("<figure>\(HTMLCharts.timeline([one], colour: colour))")
@@ -40,7 +40,9 @@ package enum ServePage {
       }
       parts.append("</section>")
     }
-    parts.append(HTMLReport.foot)
-    return parts.joined(separator: "\n") + "\n"
+    return HTMLPage.text(
+      title: "opportune bench serve", heading: "A search server that indexes meanwhile",
+      style: HTMLReport.style,
+      parts)
   }
 }

@@ -45,20 +45,11 @@ struct ServeTally: Sendable {
           start: second(sample.sent), end: second(sample.answered == 0 ? outcome.end : sample.answered),
           mark: lowered.map { second(sample.sent) + $0 / 1e6 }))
     }
-    for slice in outcome.slices {
-      var histogram = TimeHistogram()
-      for sample in outcome.samples
-      where sample.kind == .short && sample.intended >= slice.begin.time && sample.intended < slice.end.time {
-        histogram.record(
-          elapsed(from: sample.intended, to: sample.answered == 0 ? outcome.end : sample.answered))
-      }
-      guard histogram.count > 0 else { continue }
-      let percentiles = histogram.percentiles
-      timeline.append(
-        TimelinePoint(
-          second: second(slice.begin.time), median: percentiles.p50, max: percentiles.max,
-          isLeftOut: !rule.admits(slice, cores: cores)))
+    let short = outcome.samples.filter { $0.kind == .short }.map { sample in
+      let end = sample.answered == 0 ? outcome.end : sample.answered
+      return (intended: sample.intended, latency: elapsed(from: sample.intended, to: end))
     }
+    timeline += rule.timeline(short, in: outcome.slices, cores: cores, runStart: runStart)
   }
 
   /// The curve of short queries, and all that is drawn over time.

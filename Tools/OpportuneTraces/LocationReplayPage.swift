@@ -1,8 +1,10 @@
 import Foundation
-internal import OpportuneBase
+import OpportuneBase
+import OpportuneLocation
+import ToolSupport
 
 extension LocationReplay.Report {
-  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius,
+  /// A page of the way, the fences, the fixes that were used with their 95 % radius,
   /// the crossings, and all that the text says. It shows places; it is for the one who has the trace.
   package func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
     let (way, outliers) = Self.sorted(trace.fixes)
@@ -15,32 +17,26 @@ extension LocationReplay.Report {
     }
     let beyond = outliers.count { outlier in !planes.contains { $0.shows(outlier.position) } }
     let rows = crossings.map {
-      "<tr><td>\(tenths($0.at))</td><td>\($0.kind.rawValue)</td><td>\($0.fence.inHTML)</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
+      [tenths($0.at), $0.kind.rawValue, $0.fence, String(format: "%.4f", $0.confidence)]
     }
-    return """
-      <!DOCTYPE html>
-      <html lang="en"><meta charset="utf-8"><title>\(title.inHTML)</title>
-      <style>
-      body { font: 14px system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
-      svg { border: 1px solid #ccc; max-width: 100%; height: auto }
-      .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd; stroke-linecap: round }
-      .area { stroke: none } .border, .way, .graticule, .outlier { fill: none } .graticule { stroke: #0001 }
-      .way { stroke: #999; stroke-width: 1.5 } .outlier { stroke: #e08a00; stroke-width: 2 }
-      .fix { fill: #0002; stroke: #555; stroke-width: .5 } .enter { fill: #1a8a3a } .exit { fill: #c2402a }
-      .name { font-size: 12px; fill: #2c5782; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3px }
-      .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
-      </style>
-      <h1>\(title.inHTML)</h1>
+    let said = """
       <p>\(summary.map(\.inHTML).joined(separator: "<br>\n"))</p>
       <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell. Orange \
       crosses: outliers, used or not\(beyond > 0 ? "; \(beyond) of \(outliers.count) beyond the map" : "").</p>
-      \(maps.joined(separator: "\n"))
-      <table><tr><th>seconds</th><th>kind</th><th>fence</th><th>confidence</th></tr>
-      \(rows.joined(separator: "\n"))
-      </table></html>
-
       """
+    let table = HTMLPage.table(["seconds", "kind", "fence", "confidence"], rows, isNumber: { _ in false })
+    return HTMLPage.text(title: title, style: Self.style, [said] + maps + [table])
   }
+
+  private static let style = """
+    svg { border: 1px solid var(--grid); }
+    .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd; stroke-linecap: round; }
+    .area { stroke: none; } .border, .way, .graticule, .outlier { fill: none; } .graticule { stroke: var(--grid); }
+    .way { stroke: #999; stroke-width: 1.5; } .outlier { stroke: #e08a00; stroke-width: 2; }
+    .fix { fill: #8883; stroke: var(--soft); stroke-width: .5; } .enter { fill: #1a8a3a; } .exit { fill: #c2402a; }
+    .name { fill: #4a7fb5; text-anchor: middle; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
+    .dwell { fill: #8a5ac2; }
+    """
 
   /// The way of the device, and what no device can have done, which would shrink the map.
   private static func sorted(_ fixes: [Fix]) -> (way: [Coordinate], outliers: [Fix]) {
@@ -99,7 +95,7 @@ extension LocationReplay.Report {
     return """
       <svg viewBox="0 0 \(width) \(height)" width="\(width)" role="img">
       \(drawn)
-      <path d="M10 \(tenths(plane.height - 12))h\(tenths(metres * plane.pixelsPerMetre))" stroke="#222" stroke-width="2"/>
+      <path d="M10 \(tenths(plane.height - 12))h\(tenths(metres * plane.pixelsPerMetre))" stroke="currentColor" stroke-width="2"/>
       <text x="10" y="\(tenths(plane.height - 18))" font-size="12">\(metres >= 1000 ? "\(Int(metres / 1000)) km" : "\(Int(metres)) m")</text>
       </svg>
       """

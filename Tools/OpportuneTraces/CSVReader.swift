@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneLocation
 
 /// Tables with a header: `latitude`, `longitude`, `timestamp` or `time`, and where they are there `accuracy`
 /// (metres that hold 68 %), `altitude`, `speed` (m/s, or km/h where the column says so or is `Speed` beside

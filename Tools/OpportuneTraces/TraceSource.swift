@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneLocation
 
 /// A recording as it was recorded, in live time: what was seen a minute after its first fix comes a minute
 /// after the start. In virtual time that is ``LocationReplay``.

@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneLocation
 
 /// A map: places in pixels, laid out about its middle by their true distance and direction from there.
 /// (Azimuthal equidistant: it knows neither poles nor an antimeridian, and a quarter of the Earth away shapes

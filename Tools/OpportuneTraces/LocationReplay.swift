@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
-internal import OpportuneBase
+import OpportuneBase
+import OpportuneLocation
 
 /// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
 package enum LocationReplay {
@@ -112,8 +113,9 @@ package enum LocationReplay {
     func post(_ event: LocationEvent, at moment: Moment, seen: Fix? = nil) throws {
       take(try system.handle(event, at: moment), seen: seen)
     }
-    take(try system.handle(.app(app, .requestAuthorization(type)), at: .zero), seen: nil)
-    for prompt in system.prompts.keys { try post(.answer(prompt, .allow), at: .zero) }
+    let asked = try system.handle(.app(app, .requestAuthorization(type)), at: .zero)
+    take(asked, seen: nil)
+    for case .ask(let prompt, _, _) in asked { try post(.answer(prompt, .allow), at: .zero) }
     let requests = fences.map { LocationRequest.region(Fence($0.region, dwell: $0.dwell), accuracy: 20) }
     names.reserveCapacity(fences.count)
     for effect in try system.handle(.app(app, .startAll(requests)), at: .zero) {

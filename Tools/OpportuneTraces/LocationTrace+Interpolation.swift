@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneLocation
 
 extension LocationTrace {
   /// A fix each second, for recordings that repeat a position until the next one comes, as phones' logs do.
@@ -11,7 +12,9 @@ extension LocationTrace {
   /// - Parameter stop: seconds, from 1 on.
   /// - Throws: ``LocationError``: `outOfRange`.
   package func everySecond(stop: Double = 60) throws(LocationError) -> LocationTrace {
-    try check(stop, "stopping time in seconds", within: 1...86_400)
+    guard (1...86_400).contains(stop) else {
+      throw LocationError(.outOfRange("stopping time in seconds", 1...86_400))
+    }
     var measured: [Fix] = []
     for fix in fixes where fix.position != measured.last?.position { measured.append(fix) }
     guard let first = measured.first, let end = fixes.last else { return self }

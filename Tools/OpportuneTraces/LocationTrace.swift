@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import OpportuneLocation
 
 /// A recorded way: fixes, and cells where the recording has them.
 package struct LocationTrace: Sendable {

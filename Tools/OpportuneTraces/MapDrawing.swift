@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneLocation
 
 /// What is drawn on one map, as elements of SVG.
 struct MapDrawing {
