@@ -49,10 +49,11 @@ import Testing
     _ = try await broker.statistics()  // another turn
     #expect(clock.now - start < .seconds(60), "the reactor has not waited for a close")
     // Another's file, and another's close, beside as many as may be under way.
-    try await eventually("the closes in the kernel") { begun.count - listeners == CloseQueue.Kind.background.limit }
+    let most = CloseQueue.Kind.background.limit
+    try await eventually("the closes in the kernel") { begun.count - listeners == most }
     let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
     try await peer.close(file)
-    #expect(begun.count - listeners == CloseQueue.Kind.background.limit && ended.count == 0)
+    #expect(begun.count - listeners == most && ended.count == 0)
     for server in servers { disconnect(server) }
     for task in closing { try await task.value }
     for server in servers { try await peer.close(server) }
