@@ -63,7 +63,7 @@ struct SwaySession: FrontSession {
 
   private var output: [UInt8]
   private var input: [UInt8] = []
-  /// Of those that are asked for, the answers that are out of date by now.
+  /// How many answers are to come; all but the last are out of date by then.
   private var treesAsked = 0
 
   init() {
@@ -115,6 +115,7 @@ struct SwaySession: FrontSession {
       reports.append(.ready)
       askTree()
     case Self.tree:
+      guard treesAsked > 0 else { throw FrontError(.malformed("an answer to nothing")) }
       treesAsked -= 1
       // Something has changed since it was asked for: the next one tells.
       if treesAsked == 0 { reports.append(.focus(try Self.read(Node.self, body).focusedProcess)) }
