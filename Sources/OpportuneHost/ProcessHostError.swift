@@ -24,7 +24,7 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case exempt(String, String)
     /// It holds a lock of a file, which one; whether it is terminated for it, or runs on.
     case locked(String, String, isTerminated: Bool)
-    /// It is not suspended, since a display that it uses does not answer then; the reason.
+    /// It is not suspended, for the sake of a display or because it is shown there; the reason.
     case display(String, String)
     /// A value of a request: what it is, the value, and what is expected.
     case value(String, String, String)

@@ -154,7 +154,9 @@ import Testing
     #expect(try talk(&session, &server, part: part) == [.ready, .focus(70)])
     #expect(server.isFollowed)
     // The same window, another property, another root: nothing new.
-    for event in [(Server.roots[1], 500), (Server.roots[1], 501), (Server.roots[0], 500)] as [(UInt32, UInt32)] {
+    for event in [(Server.roots[1], 500), (Server.roots[1], 501), (Server.roots[0], 500)]
+      as [(UInt32, UInt32)]
+    {
       #expect(try talk(&session, &server, Server.changed(event.0, event.1), part: part).isEmpty)
     }
     let change = Server.changed(Server.roots[1], 500)
@@ -171,7 +173,8 @@ import Testing
     var (session, server) = (session(), Server())
     (server.active, server.processes) = (0x7000, nil)
     server.claims = [
-      0x7000: (pid: 70, machine: "here"), 0x8000: (pid: 80, machine: "elsewhere"), 0x9000: (pid: 0, machine: "here"),
+      0x7000: (pid: 70, machine: "here"), 0x8000: (pid: 80, machine: "elsewhere"),
+      0x9000: (pid: 0, machine: "here"),
     ]
     #expect(try talk(&session, &server) == [.ready, .focus(70)])
     let change = Server.changed(Server.roots[1], 500)
@@ -215,7 +218,9 @@ import Testing
     for round in 0..<4000 {
       var session = session()
       var bytes = greeting
-      if round % 2 == 0 { bytes[Int(random.next() % UInt64(bytes.count))] = UInt8(truncatingIfNeeded: random.next()) }
+      if round % 2 == 0 {
+        bytes[Int(random.next() % UInt64(bytes.count))] = UInt8(truncatingIfNeeded: random.next())
+      }
       for _ in 0..<random.next() % 20 {
         bytes += (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next() >> (random.next() % 60)) }
       }
@@ -245,11 +250,14 @@ import Testing
 
   @Test func cookiesAreFound() {
     func counted(_ text: String) -> [UInt8] { [0, UInt8(text.utf8.count)] + Array(text.utf8) }
-    func entry(_ family: [UInt8], _ host: String, _ display: String, _ data: String, _ name: String? = nil) -> [UInt8] {
+    func entry(_ family: [UInt8], _ host: String, _ display: String, _ data: String, _ name: String? = nil)
+      -> [UInt8]
+    {
       family + counted(host) + counted(display) + counted(name ?? "MIT-MAGIC-COOKIE-1") + counted(data)
     }
     let file =
-      entry([1, 0], "elsewhere", "0", "a") + entry([0, 0], "here", "0", "tcp") + entry([1, 0], "here", "1", "b")
+      entry([1, 0], "elsewhere", "0", "a") + entry([0, 0], "here", "0", "tcp")
+      + entry([1, 0], "here", "1", "b")
       + entry([1, 0], "here", "0", "c", "XDM-AUTHORIZATION-1") + entry([1, 0], "here", "0", "d")
       + entry([255, 255], "", "", "e")
     func found(_ number: Int, _ host: String, _ bytes: [UInt8]) -> String? {
@@ -276,10 +284,13 @@ import Testing
   }
 
   private func tree(_ focused: Int) -> [UInt8] {
-    let windows = [70, 80].map { #"{"pid":\#($0),"focused":\#($0 == focused),"nodes":[],"floating_nodes":[]}"# }
+    let windows = [70, 80].map {
+      #"{"pid":\#($0),"focused":\#($0 == focused),"nodes":[],"floating_nodes":[]}"#
+    }
     return message(
       4,
-      #"{"focused":false,"nodes":[{"nodes":[\#(windows[0])],"floating_nodes":[\#(windows[1])],"focused":false}]}"#)
+      #"{"focused":false,"nodes":[{"nodes":[\#(windows[0])],"floating_nodes":[\#(windows[1])],"focused":false}]}"#
+    )
   }
 
   private static let treeRequest = Array("i3-ipc".utf8) + [0, 0, 0, 0, 4, 0, 0, 0]
@@ -327,7 +338,8 @@ import Testing
     let own = geteuid()
     #expect(SwayFront.process(in: "sway-ipc.\(own).4711.sock") == 4711)
     for bad in [
-      "sway-ipc.\(own)..sock", "sway-ipc.\(own).sock", "sway-ipc.\(own + 1).4711.sock", "sway-ipc.\(own).x.sock",
+      "sway-ipc.\(own)..sock", "sway-ipc.\(own).sock", "sway-ipc.\(own + 1).4711.sock",
+      "sway-ipc.\(own).x.sock",
       "sway-ipc.\(own).-4.sock", "i3",
     ] { #expect(SwayFront.process(in: bad) == nil, "\(bad)") }
   }
@@ -335,7 +347,8 @@ import Testing
   // MARK: The choice
 
   @Test func theSourceIsChosen() throws {
-    func choice(_ text: String, _ environment: [String: String] = [:]) throws(ProcessHostError) -> FrontChoice {
+    func choice(_ text: String, _ environment: [String: String] = [:]) throws(ProcessHostError) -> FrontChoice
+    {
       try FrontChoice(text, environment: environment)
     }
     let both = ["DISPLAY": ":3", "SWAYSOCK": "/run/sway"]

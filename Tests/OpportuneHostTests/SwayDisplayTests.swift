@@ -10,7 +10,9 @@ private final class TestSway {
   private let process = Process()
   var socket: String { folder + "/ipc.sock" }
 
-  static let isPossible = ["sway", "swaymsg", "foot", "setpriv"].allSatisfy { ProgramFile.find($0).path != nil }
+  static let isPossible = ["sway", "swaymsg", "foot", "setpriv"].allSatisfy {
+    ProgramFile.find($0).path != nil
+  }
   static let why: Comment = "sway, foot or setpriv is missing: scripts/prepare sway foot util-linux"
 
   init(_ place: Place) async throws {
@@ -26,7 +28,8 @@ private final class TestSway {
     process.arguments = Array(words.dropFirst())
     process.environment = [
       "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "HOME": folder,
-      "XDG_RUNTIME_DIR": folder, "SWAYSOCK": socket, "WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1",
+      "XDG_RUNTIME_DIR": folder, "SWAYSOCK": socket, "WLR_BACKENDS": "headless",
+      "WLR_LIBINPUT_NO_DEVICES": "1",
       "WLR_RENDERER": "pixman",
     ]
     (process.standardInput, process.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
@@ -40,6 +43,10 @@ private final class TestSway {
     guard process.isRunning else { return }
     kill(process.processIdentifier, SIGTERM)
     process.waitUntilExit()
+  }
+
+  func visible() -> Set<Int32>? {
+    SwayProbe.visibleProcesses(SwayFront(path: socket), within: .seconds(30))
   }
 
   func say(_ words: String) throws {
@@ -57,7 +64,8 @@ private final class TestSway {
     defer { close(nothing) }
     return try hosted.host.launch(
       [
-        "/usr/bin/env", "XDG_RUNTIME_DIR=\(folder)", "WAYLAND_DISPLAY=wayland-1", "foot", "-c", "/dev/null", "sleep",
+        "/usr/bin/env", "XDG_RUNTIME_DIR=\(folder)", "WAYLAND_DISPLAY=wayland-1", "foot", "-c", "/dev/null",
+        "sleep",
         "600",
       ], name: name, descriptors: [nothing, nothing, nothing])
   }
@@ -87,9 +95,19 @@ private final class TestSway {
       // An empty workspace has no window.
       try sway.say("workspace empty")
       try await eventually("none") { hosted.host.apps().allSatisfy { $0.state == "background" } }
+      // Only what is hidden may be suspended; who is not shown needs no look.
+      #expect(try #require(sway.visible()).isEmpty)
       try hosted.host.suspend("one")
       try sway.say("[pid=\(one)] focus")
       try await eventually("the one that goes on") { isFront(hosted, "one") }
+      #expect(try #require(sway.visible()).contains(one))
+      #expect {
+        try hosted.host.suspend("one")
+      } throws: {
+        guard case .display("one", let why)? = ($0 as? ProcessHostError)?.code else { return false }
+        return why.contains("visible")
+      }
+      #expect(isFront(hosted, "one"))
       try hosted.host.terminate("one")
       try await eventually("what is left") { isFront(hosted, "other") && hosted.entry("one") == nil }
       sway.end()

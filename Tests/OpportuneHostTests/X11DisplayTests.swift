@@ -11,7 +11,8 @@ final class TestDisplay {
 
   static let programs = ["Xvfb", "openbox", "xterm", "xdotool"]
   static let isPossible = programs.allSatisfy { ProgramFile.find($0).path != nil }
-  static let why: Comment = "Xvfb, openbox, xterm or xdotool is missing: scripts/prepare xvfb openbox xterm xdotool"
+  static let why: Comment =
+    "Xvfb, openbox, xterm or xdotool is missing: scripts/prepare xvfb openbox xterm xdotool"
 
   /// - Parameters:
   ///   - number: `nil`: a free one.
@@ -66,7 +67,8 @@ final class TestDisplay {
   func activate(_ pid: Int32) throws {
     let tool = try start(
       [
-        "timeout", "60", "xdotool", "search", "--sync", "--onlyvisible", "--all", "--pid", "\(pid)", "--class",
+        "timeout", "60", "xdotool", "search", "--sync", "--onlyvisible", "--all", "--pid", "\(pid)",
+        "--class",
         "xterm", "windowactivate",
       ])
     tool.waitUntilExit()
@@ -112,7 +114,10 @@ final class TestDisplay {
     #expect(hosted.entry("other")?.state == "suspended")
     try display.activate(other)
     try await eventually("the second again") { isFront(hosted, "other") }
-    // The focus is on it by now.
+    // Its window has the focus still when it goes on.
+    try hosted.host.suspend("other")
+    try hosted.host.resume("other")
+    #expect(isFront(hosted, "other"))
     let (name, _) = try hosted.host.adopt(stranger.processIdentifier, name: nil)
     #expect(!isFront(hosted, name))
     try display.activate(stranger.processIdentifier)

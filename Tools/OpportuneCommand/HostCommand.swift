@@ -60,8 +60,7 @@ struct HostCommand: ParsableCommand {
       .json and .desktop in the folders of --manifests; .desktop files that programs have installed are found by their \
       names as well.
 
-      With a display the app whose window is focused is in front: what comes to the display later is followed as well as \
-      what goes and comes again.
+      On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
       Example: opportune host &
       """)

@@ -1,11 +1,11 @@
 internal import Glibc
 internal import OpportuneBase
 
-/// Looks whether an X display still answers after a program was frozen: one that holds the server's grab keeps
-/// everybody waiting.
+/// Looks whether an X display still answers after a program was frozen: one that holds the server's grab
+/// keeps everybody waiting.
 ///
-/// It is opened before the freeze, when the server still tells whose its clients are, and asked after it. Each
-/// call blocks, at most for its limit.
+/// It is opened before the freeze, when the server still tells whose its clients are, and asked after it.
+/// Each call blocks, at most for its limit.
 struct DisplayProbe: ~Copyable {
   private let descriptor: Int32
   /// The processes of its clients; `nil`: the server does not know them.
@@ -34,7 +34,8 @@ struct DisplayProbe: ~Copyable {
     let end = ContinuousClock.now + limit
     var talk = Talk(descriptor: descriptor)
     switch talk.clients(display, until: end) {
-    case .answered(let clients): return .open(DisplayProbe(descriptor: descriptor, clients: clients, limit: limit))
+    case .answered(let clients):
+      return .open(DisplayProbe(descriptor: descriptor, clients: clients, limit: limit))
     case .silent:
       close(descriptor)
       return .silent

@@ -27,8 +27,8 @@ package struct FrontChoice: Sendable {
       } else {
         (source, display) = (nil, nil)
         note =
-          own.map { "DISPLAY is '\($0)', which is none of this machine: who is in front is told by command alone" }
-          ?? "neither SWAYSOCK nor DISPLAY is set: who is in front is told by command alone"
+          (own.map { "DISPLAY is '\($0)', which is none of this machine" }
+            ?? "neither SWAYSOCK nor DISPLAY is set") + ": who is in front is told by command alone"
       }
     case ("x11", _):
       guard let name = place ?? own else { throw wrong("DISPLAY is not set: expected as x11=:0") }

@@ -88,25 +88,42 @@ struct SwaySession: FrontSession {
     input += bytes
     var reports: [FrontReport] = []
     var rest = input[...]
-    while rest.count >= Self.header {
-      let reader = ByteReader(rest)
-      guard rest.prefix(Self.magic.count).elementsEqual(Self.magic) else {
-        throw FrontError(.malformed("what is no message of its IPC"))
-      }
-      let (length, kind) = (reader.four(6), reader.four(10))
-      guard length <= Self.longest else {
-        throw FrontError(.malformed("a message of \(length) bytes: expected at most \(Self.longest)"))
-      }
-      guard rest.count >= Self.header + Int(length) else { break }
-      let body = Data(reader.part(Self.header, Int(length)))
-      rest = rest.dropFirst(Self.header + Int(length))
-      try take(kind, body, &reports)
-    }
+    while let (kind, body) = try Self.next(of: &rest) { try take(kind, body, &reports) }
     input = Array(rest)
     return reports
   }
 
-  private mutating func take(_ kind: UInt32, _ body: Data, _ reports: inout [FrontReport]) throws(FrontError) {
+  /// Takes the next message off the bytes; `nil` where it is not there as a whole yet.
+  static func next(of bytes: inout ArraySlice<UInt8>) throws(FrontError) -> (kind: UInt32, body: Data)? {
+    guard bytes.count >= header else { return nil }
+    let reader = ByteReader(bytes)
+    guard bytes.prefix(magic.count).elementsEqual(magic) else {
+      throw FrontError(.malformed("what is no message of its IPC"))
+    }
+    let length = reader.four(6)
+    guard length <= longest else {
+      throw FrontError(.malformed("a message of \(length) bytes: expected at most \(longest)"))
+    }
+    guard bytes.count >= header + Int(length) else { return nil }
+    bytes = bytes.dropFirst(header + Int(length))
+    return (reader.four(10), Data(reader.part(header, Int(length))))
+  }
+
+  static var treeRequest: [UInt8] { message(tree, "") }
+
+  /// The processes whose windows are shown, in the answer to ``treeRequest``.
+  static func visible(in body: Data) throws(FrontError) -> Set<pid_t> {
+    var result: Set<pid_t> = []
+    var nodes = [try read(Node.self, body)]
+    while let node = nodes.popLast() {
+      if node.visible == true, let pid = node.process { result.insert(pid) }
+      nodes += (node.nodes ?? []) + (node.floating ?? [])
+    }
+    return result
+  }
+
+  private mutating func take(_ kind: UInt32, _ body: Data, _ reports: inout [FrontReport]) throws(FrontError)
+  {
     switch kind {
     case Self.subscribe:
       guard try Self.read(Answer.self, body).success else {
@@ -138,7 +155,7 @@ struct SwaySession: FrontSession {
 
   private mutating func askTree() {
     treesAsked += 1
-    output += Self.message(Self.tree, "")
+    output += Self.treeRequest
   }
 
   private static func read<Value: Decodable>(_ type: Value.Type, _ body: Data) throws(FrontError) -> Value {
@@ -158,11 +175,12 @@ struct SwaySession: FrontSession {
   private struct Node: Decodable {
     let pid: Int32?
     let focused: Bool?
+    let visible: Bool?
     let nodes: [Node]?
     let floating: [Node]?
 
     enum CodingKeys: String, CodingKey {
-      case pid, focused, nodes
+      case pid, focused, visible, nodes
       case floating = "floating_nodes"
     }
 

@@ -15,7 +15,8 @@ package struct X11Display: Sendable, Hashable {
     guard let colon = name.lastIndex(of: ":"), ["", "unix"].contains(name[..<colon]) else { return nil }
     let numbers = name[name.index(after: colon)...].split(separator: ".", omittingEmptySubsequences: false)
     guard (1...2).contains(numbers.count),
-      numbers.allSatisfy({ (1...5).contains($0.utf8.count) && $0.utf8.allSatisfy { (48...57).contains($0) } }),
+      numbers.allSatisfy({ (1...5).contains($0.utf8.count) && $0.utf8.allSatisfy { (48...57).contains($0) } }
+      ),
       let number = Int(numbers[0])
     else { return nil }
     self.number = number
@@ -65,7 +66,9 @@ enum X11Authority {
       return Array(rest.prefix(count))
     }
     while let family = two() {
-      guard let address = text(), let display = text(), let name = text(), let data = text() else { return nil }
+      guard let address = text(), let display = text(), let name = text(), let data = text() else {
+        return nil
+      }
       let isHere = family == local && address == host || family == wild
       if isHere, display.isEmpty || display == Array("\(number)".utf8), name == magicCookie {
         return Cookie(protocolName: name, data: data)

@@ -172,7 +172,8 @@ enum X11Message: Sendable, Hashable {
     for _ in 0..<min(reader.four(8), 100_000) {
       guard place + 12 <= reader.count else { break }
       let (mask, length) = (reader.four(place + 4), Int(reader.four(place + 8)))
-      if mask & 2 != 0, length >= 4, place + 16 <= reader.count, let pid = Int32(exactly: reader.four(place + 12)),
+      if mask & 2 != 0, length >= 4, place + 16 <= reader.count,
+        let pid = Int32(exactly: reader.four(place + 12)),
         pid > 0
       {
         result.append(pid)

@@ -42,7 +42,8 @@ extension HostCore {
     carryOut(front.began(app.name, hasFocused: true, front: frontApp?.name, now: now))
   }
 
-  /// The app that a process belongs to: by its control group, which is one look, else by a look at the others.
+  /// The app that a process belongs to: by its control group, which is one look, else by a
+  /// look at the others.
   func app(of pid: pid_t) -> HostedProcess? {
     if maker.tree != nil, let group = ControlGroupTree.group(of: pid),
       let found = apps.values.first(where: { $0.group.cgroup == group })

@@ -46,8 +46,18 @@ extension HostCore {
     return try act(on: after, app, askedAt, policy)
   }
 
-  /// Stops an app. Where the display does not answer any more because of that, it goes on at once.
+  /// Stops an app. Where the display does not answer any more because of that, it goes on at once; what
+  /// sway shows is not stopped.
+  ///
+  /// - Throws: ``ProcessHostError``: `display`, and as ``stop(_:)``.
   private func stopKeepingDisplay(_ app: HostedProcess) throws(ProcessHostError) {
+    if let sway = configuration.front as? SwayFront,
+      let visible = SwayProbe.visibleProcesses(sway, within: configuration.displayLimit),
+      !visible.isDisjoint(with: app.group.members())
+    {
+      throw ProcessHostError(
+        .display(app.name, "a window of it is visible, and what sway shows would end of it; hide it first"))
+    }
     guard let display = configuration.display else { return try stop(app) }
     let limit = configuration.displayLimit
     switch DisplayProbe.open(display, within: limit) {
@@ -65,7 +75,8 @@ extension HostCore {
         throw ProcessHostError(
           .display(
             app.name,
-            "\(display.name) did not answer within \(limit) while it was suspended, as where it holds a grab"))
+            "\(display.name) did not answer within \(limit) while it was suspended, "
+              + "as where it holds a grab"))
       }
       if let late { throw late }
     }

@@ -207,6 +207,8 @@ final class HostCore {
     try post(.completion, to: app)
     hold(app)
     try post(.does(.handled), to: app)
+    // Its window has the focus still, and nobody has put another in front.
+    if front.owner == name, front.shown == name { try moveForward(app) }
   }
 
   func terminate(_ name: String) throws(ProcessHostError) {
