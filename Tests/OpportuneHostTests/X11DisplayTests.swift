@@ -142,11 +142,14 @@ final class TestDisplay {
     let first = try await TestDisplay()
     let number = first.number
     first.end()
-    let hosted = try Hosted(.auto, front: try first.choice())
+    let choice = try first.choice()
+    let hosted = try Hosted(.auto, front: choice)
+    #expect(choice.look(within: .seconds(30)) == .doesNotAnswer("the X display :\(number)"))
     for round in 0..<3 {
       #expect(hosted.host.followed == nil)
       let display = try await TestDisplay(number: number)
       try await eventually("the display, round \(round)") { hosted.host.followed != nil }
+      #expect(choice.look(within: .seconds(30)) == .answers("the X display :\(number)"))
       _ = try display.terminal(hosted, "app")
       try await eventually("the foreground") { isFront(hosted, "app") }
       display.end()

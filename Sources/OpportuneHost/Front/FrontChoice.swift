@@ -52,3 +52,27 @@ package struct FrontChoice: Sendable {
     }
   }
 }
+
+extension FrontChoice {
+  /// What a look at the display finds.
+  package enum Look: Sendable, Hashable {
+    /// Nothing is to be followed; why, for people.
+    case nothing(String)
+    case answers(String)
+    case doesNotAnswer(String)
+  }
+
+  /// Connects to the display, and waits for its answer; blocks at most for the limit.
+  package func look(within limit: Duration) -> Look {
+    if let sway = source as? SwayFront {
+      let isThere = SwayProbe.visibleProcesses(sway, within: limit) != nil
+      return isThere ? .answers(sway.name) : .doesNotAnswer(sway.name)
+    }
+    guard let source, let display else { return .nothing(note ?? "commands tell who is in front") }
+    switch DisplayProbe.open(display, within: limit) {
+    case .open: return .answers(source.name)
+    case .absent: return .doesNotAnswer(source.name)
+    case .silent: return .doesNotAnswer(source.name)
+    }
+  }
+}

@@ -77,7 +77,7 @@ final class FrontFollower {
     // Before the look, so that a socket which comes in between is told of.
     watchFolder()
     guard let path = source.socket() else {
-      return tell(.lost("there is no \(source.name) by now"), &events)
+      return tell(.lost("\(source.name) is not there by now"), &events)
     }
     guard let address = UnixSocketAddress(path) else {
       return tell(.lost("'\(path)' cannot be a socket of \(source.name)"), &events)

@@ -15,7 +15,7 @@ extension HostCore {
       configuration.log("who is in front is told by \(name)")
     case .lost(let why):
       followed = nil
-      configuration.log("\(why); until it comes who is in front is as it is, or as it is told to be")
+      configuration.log("\(why); until it comes, commands tell who is in front")
       carryOut(front.focus(nil, owner: nil, front: frontApp?.name, now: now))
     case .focus(let pid):
       let owner = pid.flatMap(app(of:))
