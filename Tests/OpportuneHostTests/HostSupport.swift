@@ -11,7 +11,8 @@ final class Hosted {
 
   init(
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
-    key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog()
+    key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
+    front: FrontChoice? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -20,6 +21,8 @@ final class Hosted {
     configuration.locks = locks
     configuration.catalog = catalog
     configuration.freezeLimit = .seconds(10)
+    (configuration.front, configuration.display) = (front?.source, front?.display)
+    configuration.displayLimit = .seconds(1)
     host = try ProcessHost(key: key, configuration: configuration)
   }
 

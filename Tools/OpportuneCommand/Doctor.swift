@@ -2,6 +2,8 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Opportune
+import OpportuneBase
+import OpportuneHost
 import OpportuneScheduler
 
 struct DoctorCommand: AsyncParsableCommand {
@@ -54,8 +56,30 @@ struct DoctorCommand: AsyncParsableCommand {
 
   private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
     var diagnosis = diagnosis
-    diagnosis.add([PowerEvents.finding()] + Diagnosis.memoryFindings(storeFolder: store))
+    diagnosis.add([PowerEvents.finding()] + displayFindings() + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
+  }
+}
+
+/// Whose display `opportune host` would follow from here.
+private func displayFindings() -> [Diagnosis.Finding] {
+  // The choice of `auto` is never refused.
+  guard let choice = try? FrontChoice("auto", environment: ProcessInfo.processInfo.environment) else {
+    return []
+  }
+  switch choice.look(within: .milliseconds(500)) {
+  case .nothing(let why): return [Diagnosis.Finding(.system, "display", .ok, found: why)]
+  case .answers(let name):
+    return [
+      Diagnosis.Finding(.system, "display", .ok, found: "\(name.printable), which opportune host follows")
+    ]
+  case .doesNotAnswer(let name):
+    return [
+      Diagnosis.Finding(
+        .system, "display", .degraded, found: "\(name.printable) does not answer, or refuses",
+        cost: "opportune host knows who is in front by command alone until it does.",
+        remedy: "Look at DISPLAY, XAUTHORITY and SWAYSOCK.")
+    ]
   }
 }
 

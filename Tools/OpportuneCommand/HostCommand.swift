@@ -60,6 +60,8 @@ struct HostCommand: ParsableCommand {
       .json and .desktop in the folders of --manifests; .desktop files that programs have installed are found by their \
       names as well.
 
+      On a display the app whose window has the focus is in front; a display that comes later is followed as well.
+
       Example: opportune host &
       """)
 
@@ -73,6 +75,11 @@ struct HostCommand: ParsableCommand {
       "A folder of manifests; may be repeated, the first counts. Default: $XDG_CONFIG_HOME/opportune/apps and "
         + "/etc/opportune/apps.", valueName: "folder"), completion: .directory)
   var manifests: [String] = []
+  @Option(
+    help: ArgumentHelp(
+      "What tells who is in front: auto (SWAYSOCK, else DISPLAY), x11, x11=:0, sway, sway=PATH, none.",
+      valueName: "source"))
+  var front = "auto"
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -102,6 +109,9 @@ struct HostCommand: ParsableCommand {
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.catalog = catalog()
+      let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
+      if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
+      configuration.log = { printToStandardError("Note: \($0.printable)") }
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       if sweep {
         let left = host.apps().map(\.id.printable)
@@ -110,6 +120,7 @@ struct HostCommand: ParsableCommand {
           left.isEmpty ? "no app was left\n" : "left, and running now: \(left.joined(separator: ", "))\n")
       }
       running.host = host
+      if let note = choice.note { printToStandardError("Note: \(note.printable)") }
       for note in host.notes { printToStandardError("Note: \(note)") }
       try StandardOutput.write("The host listens at '\(path)'.\n")
       if let problem = service?.send("READY=1", "STATUS=The host listens at '\(path)'.") {

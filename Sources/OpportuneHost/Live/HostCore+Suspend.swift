@@ -33,17 +33,53 @@ extension HostCore {
     }
     // What does not run has been looked at.
     guard system.state(of: app.id)?.mayExecute == true else {
-      try stop(app)
+      try stopKeepingDisplay(app)
       return nil
     }
     let before = decide(app, askedAt, policy)
     guard before == .suspend else { return try act(on: before, app, askedAt, policy) }
-    try stop(app)
+    try stopKeepingDisplay(app)
     // It may have taken one since; now it takes none.
     let after = decide(app, askedAt, policy)
     guard after != .suspend, system.state(of: app.id) == .suspended else { return nil }
     try resume(app.name)
     return try act(on: after, app, askedAt, policy)
+  }
+
+  /// Stops an app. Where the display does not answer any more because of that, it goes on at once; what
+  /// sway shows is not stopped.
+  ///
+  /// - Throws: ``ProcessHostError``: `display`, and as ``stop(_:)``.
+  private func stopKeepingDisplay(_ app: HostedProcess) throws(ProcessHostError) {
+    if let sway = configuration.front as? SwayFront,
+      let visible = SwayProbe.visibleProcesses(sway, within: configuration.displayLimit),
+      !visible.isDisjoint(with: app.group.members())
+    {
+      throw ProcessHostError(
+        .display(app.name, "a window of it is visible, and what sway shows would end of it; hide it first"))
+    }
+    guard let display = configuration.display else { return try stop(app) }
+    let limit = configuration.displayLimit
+    switch DisplayProbe.open(display, within: limit) {
+    case .absent: try stop(app)
+    case .silent:
+      // Whoever holds it may be of this app, and would hold it as long as it is frozen.
+      throw ProcessHostError(
+        .display(app.name, "\(display.name) does not answer within \(limit), and the app may be why"))
+    case .open(let probe):
+      guard probe.mayBeHeld(by: app.group.members()) else { return try stop(app) }
+      var late: ProcessHostError?
+      do throws(ProcessHostError) { try stop(app) } catch { late = error }
+      if !probe.answers() {
+        try resume(app.name)
+        throw ProcessHostError(
+          .display(
+            app.name,
+            "\(display.name) did not answer within \(limit) while it was suspended, "
+              + "as where it holds a grab"))
+      }
+      if let late { throw late }
+    }
   }
 
   private func decide(_ app: HostedProcess, _ askedAt: Moment, _ policy: LockPolicy) -> LockPolicy.Decision {

@@ -29,6 +29,11 @@ final class HostCore {
     let exitsOnSuspend: Bool
   }
 
+  /// Who is in front by the display's focus.
+  var front = FrontPolicy()
+  /// The display that is followed; `nil`: none by now.
+  var followed: String?
+
   /// What became of suspensions that waited for locks, for who asks again.
   var outcomes: [String: ProcessHostError] = [:]
 
@@ -139,7 +144,9 @@ final class HostCore {
       classes.remove()
       throw error
     }
+    if foreground { front.said(name) }
     watch(app)
+    lookWhetherFocused(app)
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
@@ -148,7 +155,11 @@ final class HostCore {
   }
 
   func bringForward(_ name: String) throws(ProcessHostError) {
-    let app = try app(name)
+    try moveForward(try app(name))
+    front.said(name)
+  }
+
+  func moveForward(_ app: HostedProcess) throws(ProcessHostError) {
     try checkLives(app)
     app.pending = nil
     try post(.bringForward, to: app)
@@ -196,6 +207,8 @@ final class HostCore {
     try post(.completion, to: app)
     hold(app)
     try post(.does(.handled), to: app)
+    // Its window has the focus still, and nobody has put another in front.
+    if front.owner == name, front.shown == name { try moveForward(app) }
   }
 
   func terminate(_ name: String) throws(ProcessHostError) {
@@ -228,6 +241,7 @@ final class HostCore {
   /// Handles what is due by now.
   func advance() {
     if let effects = try? system.advance(to: now) { carryOut(effects) }
+    carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
@@ -244,7 +258,7 @@ final class HostCore {
     let own = apps.values.flatMap {
       [$0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
     }
-    return (own + [system.nextDeadline].compactMap(\.self)).min()
+    return (own + [system.nextDeadline, front.leavesAt].compactMap(\.self)).min()
   }
 
   /// One member of an app has ended: watches another, or the app has ended.
@@ -277,6 +291,7 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    front.ended(app.name)
     app.reap()
     app.group.remove()
     app.classes.remove()
@@ -299,7 +314,7 @@ final class HostCore {
   // MARK: Effects
 
   /// - Parameter first: called before the app's callbacks have returned, which may suspend it.
-  private func post(
+  func post(
     _ event: AppEvent, to app: HostedProcess, _ first: (HostCore) -> Void = { _ in }
   ) throws(ProcessHostError) {
     let effects: [Effect]

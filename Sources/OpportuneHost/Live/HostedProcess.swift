@@ -120,6 +120,14 @@ package struct HostConfiguration: Sendable {
   package var locks = LockPolicy()
   /// What is known of apps that do not run.
   package var catalog = ManifestCatalog()
+  /// Where the focus is told of; `nil`: who is in front is told by command alone.
+  package var front: (any FrontSource)?
+  /// The X display that is to answer after an app is frozen; `nil`: none is looked at.
+  package var display: X11Display?
+  /// How long it may take for that.
+  package var displayLimit: Duration = .milliseconds(250)
+  /// Called with what people should know of the display, on any thread. It may not call the host.
+  package var log: @Sendable (String) -> Void = { _ in }
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
 

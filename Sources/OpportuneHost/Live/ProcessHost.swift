@@ -140,6 +140,9 @@ package final class ProcessHost: Sendable {
     }
   }
 
+  /// The display whose focus is followed, for people; `nil`: none by now.
+  package var followed: String? { engine.locked { $0.followed } }
+
   /// All apps that run, by name.
   package func apps() -> [AppEntry] { engine.locked { $0.entries() } }
 }
@@ -151,8 +154,10 @@ private final class HostEngine: @unchecked Sendable {
   private let core: HostCore
   private var hasStopped = false
   private let wake: Int32
+  private let front: (any FrontSource)?
 
   init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
+    front = configuration.front
     wake = opp_host_event_open()
     guard wake >= 0 else { throw ProcessHostError(.system("the host's thread cannot be woken", -wake)) }
     do throws(ProcessHostError) {
@@ -188,9 +193,13 @@ private final class HostEngine: @unchecked Sendable {
   }
 
   func run() {
+    let follower = front.map { FrontFollower($0) }
+    var ready: Set<Int32> = []
     while true {
+      let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
       let (watched, next, isOver) = lock.withLock {
         () -> ([(name: String, descriptor: Int32)], Moment?, Bool) in
+        for event in heard where !hasStopped { core.heard(event) }
         core.advance()
         let watched = core.apps.values.filter { $0.watched >= 0 }.map { ($0.name, $0.watched) }
         return (watched, core.nextDeadline, hasStopped)
@@ -198,10 +207,13 @@ private final class HostEngine: @unchecked Sendable {
       if isOver { return }
       var polled = watched.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
       polled.append(pollfd(fd: wake, events: Int16(POLLIN), revents: 0))
+      polled += follower?.waits ?? []
       // Rounded up, so that the last wait is not a spin.
-      let left = next.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
+      let due = [next, follower?.nextDeadline].compactMap(\.self).min()
+      let left = due.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
       guard poll(&polled, nfds_t(polled.count), left ?? -1) >= 0 || errno == EINTR else { return }
       opp_host_event_take(wake)
+      ready = Set(polled.dropFirst(watched.count + 1).filter { $0.revents != 0 }.map(\.fd))
       lock.withLock {
         for (index, one) in watched.enumerated() where polled[index].revents != 0 {
           // Another descriptor of that number, by now, is looked at for nothing.

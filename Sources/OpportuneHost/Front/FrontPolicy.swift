@@ -1,0 +1,68 @@
+internal import Glibc
+internal import OpportuneApps
+
+/// Which app is in front, by what a display tells of the focus and what a user has said. Pure.
+///
+/// The focus of an app's window brings that app forward at once. The focus of anything else takes the
+/// foreground only from an app that had it by its window: what a user has put in front without a window stays
+/// there until an app is focused. It takes it after a moment, since window managers focus nothing in between
+/// when they switch.
+struct FrontPolicy: Sendable {
+  /// How long nothing of the host is focused before the app that was goes to the background.
+  static let settling: Duration = .milliseconds(200)
+
+  enum Decision: Sendable, Hashable {
+    case stay
+    case bringForward(String)
+    case leave(String)
+  }
+
+  /// The process whose window is focused.
+  private(set) var focused: pid_t?
+  /// The app of that process.
+  private(set) var owner: String?
+  /// The app that is in front because its window is, or was until just now.
+  private(set) var shown: String?
+  /// When that app goes to the background.
+  private(set) var leavesAt: Moment?
+
+  /// The focus has moved.
+  ///
+  /// - Parameters:
+  ///   - pid: `nil`: to no window, or nobody knows whose it is.
+  ///   - owner: the app of that process; `nil`: it belongs to none.
+  ///   - front: the app in front by now.
+  mutating func focus(_ pid: pid_t?, owner: String?, front: String?, now: Moment) -> Decision {
+    (focused, self.owner) = (pid, owner)
+    guard let owner else {
+      if shown != nil, leavesAt == nil { leavesAt = now + Self.settling }
+      return .stay
+    }
+    (shown, leavesAt) = (owner, nil)
+    return owner == front ? .stay : .bringForward(owner)
+  }
+
+  /// Decides what is due by now.
+  mutating func advance(front: String?, now: Moment) -> Decision {
+    guard let end = leavesAt, end <= now else { return .stay }
+    defer { (shown, leavesAt) = (nil, nil) }
+    return shown.flatMap { $0 == front ? .leave($0) : nil } ?? .stay
+  }
+
+  /// An app has begun.
+  ///
+  /// - Parameter hasFocused: whether the process whose window is focused belongs to it.
+  mutating func began(_ name: String, hasFocused: Bool, front: String?, now: Moment) -> Decision {
+    hasFocused ? focus(focused, owner: name, front: front, now: now) : .stay
+  }
+
+  /// A user has put an app in front, which stands until the focus moves to another app's window.
+  mutating func said(_ name: String) {
+    (shown, leavesAt) = (name == owner ? name : nil, nil)
+  }
+
+  mutating func ended(_ name: String) {
+    if owner == name { owner = nil }
+    if shown == name { (shown, leavesAt) = (nil, nil) }
+  }
+}
