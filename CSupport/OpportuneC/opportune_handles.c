@@ -216,6 +216,14 @@ void oppl_run(void (*run)(void *context), void *context, const oppl_count *sched
     runs = before;
 }
 
+void oppl_complete(void (*completion)(void *context, int64_t result), void *context, int64_t result,
+                   const oppl_count *scheduler) {
+    const oppl_count *before = runs;
+    runs = scheduler;
+    completion(context, result);
+    runs = before;
+}
+
 bool oppl_runs_job_of(const oppl_count *scheduler) { return runs == scheduler; }
 
 void oppl_say(const char *text) {

@@ -5,6 +5,8 @@
   public import COpportuneC
   internal import Glibc
   internal import OpportuneBase
+  internal import OpportuneIO
+  internal import OpportuneMemory
   internal import OpportuneScheduler
   internal import Synchronization
 
@@ -17,6 +19,8 @@
     let app: App
     /// Jobs that are queued or run.
     let pending: Count
+    private let io = AtomicLazyReference<AppIO>()
+    private let ownMemory = AtomicLazyReference<CMemory>()
     private let terminated = Atomic<Bool>(false)
 
     init(_ scheduler: CScheduler, _ app: App) throws {
@@ -30,6 +34,47 @@
 
     func checkIsAlive() throws {
       if isTerminated { throw Refusal(ESHUTDOWN, "app \"\(app.name)\" was terminated") }
+    }
+
+    /// Files and sockets, made when they are needed. Of two that are made at once, one is forgotten.
+    func makeIO() throws -> AppIO {
+      if let known = io.load() { return known }
+      let broker = try scheduler.makeIOBroker()
+      do throws(IOError) {
+        return io.storeIfNil(try broker.makeIO(for: app))
+      } catch {
+        throw Refusal(error)
+      }
+    }
+
+    var memory: CMemory? { ownMemory.load() }
+
+    /// As makeIO().
+    func makeMemory() throws -> CMemory {
+      if let known = memory { return known }
+      let made = CMemory(try scheduler.makeMemoryBroker().makeMemory(named: app.name), app)
+      let own = ownMemory.storeIfNil(made)
+      if own === made {
+        app.addObserver(made)
+        made.appDidChange()
+      } else {
+        made.memory.setStanding(.gone)
+      }
+      return own
+    }
+
+    /// Ends all requests of the app, and closes its descriptors.
+    func endIO() async { await io.load()?.terminate() }
+
+    /// A job or a request begins to count.
+    func begins() {
+      pending.add()
+      scheduler.pending.add()
+    }
+
+    func ended() {
+      pending.subtract()
+      scheduler.pending.subtract()
     }
 
     func suspend() throws {
@@ -70,12 +115,11 @@
 
     /// Counts the job for as long as it is queued or runs; not where it is refused.
     func submit(_ body: () throws(SchedulerError) -> Void) throws {
-      app.pending.add()
-      app.scheduler.pending.add()
+      app.begins()
       do {
         try refusing(body)
       } catch {
-        ended()
+        app.ended()
         throw error
       }
     }
@@ -83,17 +127,12 @@
     func run() {
       if app.isTerminated { return cancel() }
       oppl_run(function, context, app.scheduler.pending.raw)
-      ended()
+      app.ended()
     }
 
     func cancel() {
       if let cancelled { oppl_run(cancelled, context, app.scheduler.pending.raw) }
-      ended()
-    }
-
-    private func ended() {
-      app.pending.subtract()
-      app.scheduler.pending.subtract()
+      app.ended()
     }
   }
 
@@ -235,6 +274,10 @@
     call {
       let own = try CApp.with(app) { $0 }
       own.terminate()
+      let isInside = oppl_runs_job_of(own.scheduler.pending.raw)
+      // A job only has it begun: the requests end by themselves.
+      try? waiting(isInside ? 0 : timeout, for: "requests have not ended") { await own.endIO() }
+      _ = own.memory?.memory.takeBack()
       try own.scheduler.checkIsElsewhere("opportune_app_terminate()")
       try own.pending.wait(timeout, for: "jobs of app \"\(own.app.name)\" have not ended")
       return 0

@@ -27,13 +27,13 @@
   }
 
   /// Runs the body of a call of C. What it throws becomes the result, and the calling thread's last error.
-  func call(_ body: () throws -> CInt) -> CInt {
+  func call<Result: SignedInteger>(_ body: () throws -> Result) -> Result {
     do {
       return try body()
     } catch {
       let refusal = error as? Refusal ?? Refusal(EIO, "\(error)")
       oppl_say(refusal.message)
-      return -refusal.number
+      return -Result(refusal.number)
     }
   }
 

@@ -5,7 +5,10 @@
   public import COpportuneC
   internal import Glibc
   internal import OpportuneBase
+  internal import OpportuneIO
+  internal import OpportuneMemory
   internal import OpportuneScheduler
+  internal import Synchronization
 
   /// A scheduler, and what has been submitted to it through C.
   final class CScheduler: Handled, Sendable {
@@ -13,13 +16,41 @@
     static let label = "a scheduler"
 
     let scheduler: Scheduler
-    /// Jobs that are queued or run.
+    /// Jobs that are queued or run, and requests.
     let pending: Count
+    /// Bytes for all apps; 0 is the machine's memory.
+    private let memoryBudget: UInt64
+    // Made when they are needed.
+    private let io = AtomicLazyReference<IOBroker>()
+    private let memory = AtomicLazyReference<MemoryBroker>()
 
-    init(_ configuration: SchedulerConfiguration) throws {
+    init(_ configuration: SchedulerConfiguration, memoryBudget: UInt64) throws {
+      self.memoryBudget = memoryBudget
       pending = try Count()
       scheduler = try refusing { () throws(SchedulerError) in try Scheduler(configuration: configuration) }
     }
+
+    /// The broker of files and sockets. Of two that are made at once, one ends again: nobody waits.
+    func makeIOBroker() throws -> IOBroker {
+      if let known = io.load() { return known }
+      do throws(IOError) {
+        return io.storeIfNil(try IOBroker())
+      } catch {
+        throw Refusal(error)
+      }
+    }
+
+    /// The broker of memory, as makeIOBroker().
+    func makeMemoryBroker() throws -> MemoryBroker {
+      if let known = memory.load() { return known }
+      var configuration = MemoryConfiguration()
+      if memoryBudget > 0 { configuration.limit = .budget(memoryBudget) }
+      return memory.storeIfNil(
+        try refusing { () throws(MemoryError) in try MemoryBroker(configuration: configuration) })
+    }
+
+    /// Ends all requests, of apps that exist.
+    func endIO() async { await io.load()?.shutdown() }
 
     func checkIsElsewhere(_ what: String) throws {
       guard !oppl_runs_job_of(pending.raw) else {
@@ -102,7 +133,7 @@
     }
 
     /// The size of the first version.
-    fileprivate static var smallest: Int { 80 }
+    fileprivate static var smallest: Int { 88 }
 
     fileprivate func configuration() throws -> SchedulerConfiguration {
       var configuration = SchedulerConfiguration()
@@ -166,11 +197,12 @@
     call {
       let result = try required(scheduler, "scheduler")
       result.pointee = nil
+      let budget = try settings.map { try opportune_settings(read: $0).memory_budget } ?? 0
       let configuration =
         if let settings { try opportune_settings(read: settings).configuration() } else {
           SchedulerConfiguration()
         }
-      result.pointee = try CScheduler(configuration).open()
+      result.pointee = try CScheduler(configuration, memoryBudget: budget).open()
       return 0
     }
   }
@@ -186,6 +218,8 @@
       // A year, since the monitor counts from now.
       let limit = Duration.nanoseconds(timeout < 0 ? 31_536_000_000_000_000 : timeout)
       let inner = own.scheduler
+      // Before the workers, which tell the results. A write that the kernel does not end is left to it.
+      try? waiting(timeout, for: "requests have not ended") { await own.endIO() }
       let error = try waiting(-1, for: "the scheduler has not ended") { () -> SchedulerError? in
         do throws(SchedulerError) {
           try await inner.shutdown(within: limit)

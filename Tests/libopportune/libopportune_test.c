@@ -2,6 +2,7 @@
 #include <opportune.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHECK(condition)                                                                                \
     do {                                                                                                \
@@ -415,6 +417,210 @@ static void test_destroy_in_time(void) {
     CHECK(opportune_app_release(app) == 0);
 }
 
+/* Files, by waiting and by completion: what was written is read. */
+typedef struct told {
+    _Atomic int count;
+    int64_t result;
+    opportune_app *app;
+    int waited;
+} told;
+
+static void tell(void *context, int64_t result) {
+    told *own = context;
+    own->result = result;
+    own->waited = opportune_app_wait(own->app, in_time);
+    atomic_fetch_add(&own->count, 1);
+}
+
+static void test_files(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *app = make_app(scheduler, OPPORTUNE_BACKGROUND);
+    char path[] = "/tmp/libopportune-XXXXXX", bytes[64] = "";
+    int made = mkstemp(path);
+    CHECK(made >= 0);
+    CHECK(opportune_open(app, "/none/such", O_RDONLY, 0, in_time, NULL, NULL) == -ENOENT);
+    int64_t file = opportune_open(app, path, O_RDWR | O_TRUNC, 0600, in_time, NULL, NULL);
+    CHECK(file >= 0);
+    CHECK(opportune_write(app, (int)file, "0123456789", 10, 0, in_time, NULL, NULL) == 10);
+    CHECK(opportune_sync(app, (int)file, in_time, NULL, NULL) == 0);
+    CHECK(opportune_read(app, (int)file, bytes, sizeof bytes, 6, in_time, NULL, NULL) == 4);
+    CHECK(memcmp(bytes, "6789", 5) == 0);
+    CHECK(opportune_read(app, (int)file, bytes, 4, -1, in_time, NULL, NULL) == 4);
+    CHECK(memcmp(bytes, "0123", 4) == 0);
+    CHECK(opportune_read(app, (int)file, bytes, 4, 10, in_time, NULL, NULL) == 0);
+
+    told own = {.app = app};
+    CHECK(opportune_read(app, (int)file, bytes, 3, 7, in_time, tell, &own) == 0);
+    CHECK(opportune_app_wait(app, in_time) == 0);
+    CHECK(atomic_load(&own.count) == 1 && own.result == 3 && memcmp(bytes, "789", 3) == 0);
+    CHECK(own.waited == -EDEADLK); /* a completion is a job of the app */
+
+    /* A suspended app's request waits; its completion is not told before. */
+    CHECK(opportune_app_suspend(app) == 0);
+    own.result = 0;
+    CHECK(opportune_read(app, (int)file, bytes, 2, 0, -1, tell, &own) == 0);
+    CHECK(opportune_app_wait(app, 1000000) == -ETIMEDOUT && atomic_load(&own.count) == 1);
+    CHECK(opportune_app_resume(app) == 0 && opportune_app_wait(app, in_time) == 0);
+    CHECK(atomic_load(&own.count) == 2 && own.result == 2);
+    CHECK(opportune_close(app, (int)file, NULL, NULL) == 0);
+    CHECK(opportune_read(app, (int)file, bytes, 2, 0, in_time, NULL, NULL) == -EBADF);
+    close(made);
+    unlink(path);
+    CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
+/* R-FTS-07: sockets, and what becomes of a request whose app ends. */
+static void test_sockets(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *server = make_app(scheduler, OPPORTUNE_FOREGROUND);
+    opportune_app *client = make_app(scheduler, OPPORTUNE_BACKGROUND);
+    opportune_listener *listener = NULL, *second = (void *)1;
+    CHECK(opportune_listen(server, "127.0.0.1:0", 16, &listener) == 0);
+    int port = opportune_listener_port(listener);
+    CHECK(port > 0);
+    char address[32], bytes[8] = "";
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    CHECK(opportune_listen(server, address, 16, &second) == -EADDRINUSE && second == NULL);
+    CHECK(opportune_accept(listener, 1000000, NULL, NULL) == -ETIMEDOUT);
+
+    told accepted = {.app = server};
+    CHECK(opportune_accept(listener, in_time, tell, &accepted) == 0);
+    int64_t near = opportune_connect(client, address, in_time, NULL, NULL);
+    CHECK(near >= 0);
+    CHECK(opportune_app_wait(server, in_time) == 0 && atomic_load(&accepted.count) == 1);
+    int64_t far = accepted.result;
+    CHECK(far >= 0 && far != near);
+    CHECK(opportune_send(client, (int)near, "hello", 5, in_time, NULL, NULL) == 5);
+    CHECK(opportune_receive(server, (int)far, bytes, sizeof bytes, in_time, NULL, NULL) == 5);
+    CHECK(memcmp(bytes, "hello", 6) == 0);
+    CHECK(opportune_receive(server, (int)far, bytes, 1, 1000000, NULL, NULL) == -ETIMEDOUT);
+
+    told ended = {.app = client};
+    CHECK(opportune_receive(client, (int)near, bytes, 1, -1, tell, &ended) == 0);
+    CHECK(opportune_app_terminate(client, in_time) == 0);
+    CHECK(atomic_load(&ended.count) == 1 && ended.result == -ESHUTDOWN);
+    CHECK(opportune_send(client, (int)near, "x", 1, in_time, NULL, NULL) == -ESHUTDOWN);
+    /* Its descriptors were closed. */
+    CHECK(opportune_receive(server, (int)far, bytes, 1, in_time, NULL, NULL) == 0);
+    told cut = {.app = server};
+    CHECK(opportune_accept(listener, -1, tell, &cut) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+    CHECK(opportune_app_wait(server, in_time) == 0);
+    CHECK(atomic_load(&cut.count) == 1 && cut.result == -ESHUTDOWN);
+    CHECK(opportune_connect(server, address, in_time, NULL, NULL) == -ESHUTDOWN);
+    CHECK(opportune_listener_close(listener) <= 0 && opportune_listener_close(listener) == -EINVAL);
+    CHECK(opportune_app_release(server) == 0 && opportune_app_release(client) == 0);
+}
+
+typedef struct use {
+    int intact, result;
+    unsigned char first;
+    size_t count;
+} use;
+
+static int fill_region(void *context, void *bytes, size_t count, int intact) {
+    use *own = context;
+    own->intact = intact;
+    own->count = count;
+    own->first = *(unsigned char *)bytes;
+    memset(bytes, 7, count);
+    return own->result;
+}
+
+/* R-MEM-05: what was taken is told to the next use, which makes it again. */
+static void test_regions(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *app = make_app(scheduler, OPPORTUNE_FOREGROUND);
+    opportune_region *region = NULL, *none = (void *)1;
+    CHECK(opportune_app_purge(app) == 0);
+    CHECK(opportune_region_create(app, 1 << 16, &region) == 0);
+    CHECK(opportune_region_create(app, 0, &none) == -EINVAL && none == NULL);
+    CHECK(opportune_region_create(app, SIZE_MAX, &none) == -EINVAL);
+    CHECK(opportune_region_create(app, 1, NULL) == -EINVAL);
+    use own = {.result = 5};
+    CHECK(opportune_region_use(region, fill_region, &own) == 5);
+    CHECK(own.intact == 1 && own.first == 0 && own.count == 1 << 16);
+    CHECK(opportune_region_use(region, fill_region, &own) == 5 && own.intact == 1 && own.first == 7);
+    CHECK(opportune_app_background(app) == 0);
+    CHECK(opportune_app_purge(app) == 1 << 16 && opportune_region_is_purged(region) == 1);
+    own.result = -1; /* what it makes is dropped */
+    CHECK(opportune_region_use(region, fill_region, &own) == -1 && own.intact == 0 && own.first == 0);
+    own.result = 0;
+    CHECK(opportune_region_use(region, fill_region, &own) == 0 && own.intact == 0 && own.first == 0);
+    CHECK(opportune_region_use(region, fill_region, &own) == 0 && own.intact == 1 && own.first == 7);
+    CHECK(opportune_region_use(region, NULL, NULL) == -EINVAL);
+    CHECK(opportune_region_use((void *)app, fill_region, &own) == -EINVAL);
+    CHECK(opportune_app_terminate(app, in_time) == 0);
+    CHECK(opportune_region_is_purged(region) == 1);
+    CHECK(opportune_region_create(app, 1, &none) == -ESHUTDOWN);
+    CHECK(opportune_region_release(region) == 0 && opportune_region_release(region) == -EINVAL);
+    CHECK(opportune_region_is_purged(region) == -EINVAL);
+    CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
+/* R-MEM-03: a budget takes the regions of the background, those of the foreground stay. */
+static void test_budget(void) {
+    opportune_settings settings;
+    CHECK(opportune_settings_init(&settings, sizeof settings) == 0);
+    settings.memory_budget = 1 << 20;
+    opportune_scheduler *scheduler = NULL;
+    CHECK(opportune_scheduler_create(&settings, &scheduler) == 0);
+    opportune_app *behind = make_app(scheduler, OPPORTUNE_BACKGROUND);
+    opportune_app *front = make_app(scheduler, OPPORTUNE_FOREGROUND);
+    opportune_region *first = NULL, *second = NULL;
+    use own = {.result = 0};
+    CHECK(opportune_region_create(behind, 700000, &first) == 0);
+    CHECK(opportune_region_use(first, fill_region, &own) == 0);
+    CHECK(opportune_region_create(front, 700000, &second) == 0);
+    CHECK(opportune_region_use(second, fill_region, &own) == 0);
+    CHECK(opportune_region_is_purged(first) == 1 && opportune_region_is_purged(second) == 0);
+    CHECK(opportune_region_release(first) == 0 && opportune_region_release(second) == 0);
+    CHECK(opportune_app_release(behind) == 0 && opportune_app_release(front) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
+static void test_requests_misuse(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *app = make_app(scheduler, OPPORTUNE_FOREGROUND), *none = NULL;
+    opportune_listener *listener = NULL;
+    char byte = 0;
+    CHECK(opportune_open(app, NULL, 0, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_open(app, "/", O_ACCMODE, 0, in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(app, 0, NULL, 1, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(app, 0, &byte, 0, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(app, 0, &byte, SIZE_MAX, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(app, 0, &byte, 1, -2, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(app, -1, &byte, 1, 0, 0, NULL, NULL) == -EBADF);
+    CHECK(opportune_write(app, INT32_MAX, &byte, 1, 0, in_time, NULL, NULL) == -EBADF);
+    CHECK(opportune_send(app, INT32_MIN, &byte, 1, 0, NULL, NULL) == -EBADF);
+    CHECK(opportune_close(app, -5, NULL, NULL) == -EBADF);
+    CHECK(opportune_sync(app, INT32_MAX, in_time, NULL, NULL) == -EBADF);
+    const char *strange[] = {NULL, "", "a", ":", ":1", "[::1]", "1.2.3.4:65536", "1.2.3.4:-1", "[x]:1",
+                             "unix:", "localhost:80", "\xff:1"};
+    for (unsigned i = 0; i < sizeof strange / sizeof *strange; i++) {
+        CHECK(opportune_connect(app, strange[i], in_time, NULL, NULL) == -EINVAL);
+        CHECK(opportune_listen(app, strange[i], 1, &listener) == -EINVAL && listener == NULL);
+    }
+    CHECK(opportune_listen(app, "127.0.0.1:0", 0, &listener) == -EINVAL);
+    CHECK(opportune_listen(app, "127.0.0.1:0", 1, NULL) == -EINVAL);
+    CHECK(opportune_listener_port((void *)app) == -EINVAL && opportune_listener_port(NULL) == -EINVAL);
+    CHECK(opportune_accept((void *)app, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_listener_close(NULL) == 0 && opportune_listener_close((void *)app) == -EINVAL);
+    CHECK(opportune_open(none, "/", 0, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_read(none, 0, &byte, 1, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_write(none, 0, &byte, 1, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_close(none, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_sync(none, 0, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_receive(none, 0, &byte, 1, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_send(none, 0, &byte, 1, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_connect(none, "[::1]:1", 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_app_purge(none) == -EINVAL && opportune_region_release(NULL) == 0);
+    CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
 int main(void) {
     test_jobs();
     test_suspension();
@@ -425,6 +631,11 @@ int main(void) {
     test_misuse();
     test_release_in_use();
     test_destroy_in_time();
+    test_files();
+    test_sockets();
+    test_regions();
+    test_budget();
+    test_requests_misuse();
     puts("libopportune: all of it holds");
     return 0;
 }

@@ -13,9 +13,9 @@
  * *job* is a function and its context; it runs once, to its end. A *strand* runs its jobs one after the
  * other.
  *
- * Beyond libopportune-core, which is a twentieth of its size: a worker whose job blocks is replaced; a job
- * that uses up its quantum of CPU time is demoted while it runs; priorities are inherited by strands that
- * the foreground waits for.
+ * Beyond libopportune-core, which is a hundredth of its size: a worker whose job blocks is replaced; a job
+ * that uses up its quantum of CPU time is demoted while it runs; files and sockets are in two classes, as
+ * their apps are; memory of apps behind gives way where it is short.
  *
  * Promises
  *  - Each accepted job ends in exactly one of two ways: it runs once, or it is cancelled once, as its app is
@@ -33,8 +33,9 @@
  *  - Handles are no addresses. One that was released, that is of another kind or that never was one is
  *    -EINVAL, and never touches memory. A release may come while other calls with the handle are in progress;
  *    these end as if it came after them.
- *  - Blocking: only calls that take a `timeout` wait. It is in nanoseconds; negative waits without an end,
- *    0 only looks. A time-out is -ETIMEDOUT.
+ *  - Blocking: only calls that take a `timeout` wait, and the few that listen or close something, for as long
+ *    as the kernel takes. It is in nanoseconds; negative waits without an end, 0 only looks. A time-out is
+ *    -ETIMEDOUT.
  *  - Waiting for oneself: a call that says -EDEADLK refuses to wait for jobs where a job of the same
  *    scheduler calls it.
  *  - Strings are UTF-8. Times are in nanoseconds.
@@ -72,6 +73,8 @@ OPPORTUNE_API const char *opportune_last_error(void);
 typedef struct opportune_scheduler opportune_scheduler;
 typedef struct opportune_app opportune_app;
 typedef struct opportune_strand opportune_strand;
+typedef struct opportune_listener opportune_listener;
+typedef struct opportune_region opportune_region;
 
 /* What a job calls, with the context that was given with it. It must return: a job may end neither by
  * pthread_exit(), nor by longjmp() or an exception out of it. */
@@ -136,6 +139,8 @@ typedef struct opportune_settings {
     uint32_t real_time;        /* 1: there is a pool for OPPORTUNE_REAL_TIME, at SCHED_RR where the process
                                   may; 0, the default: there is none */
     uint32_t statistics;       /* 1, the default: apps' jobs, CPU time and waiting are counted; 0: not */
+    uint64_t memory_budget;    /* bytes for the regions of all apps, beyond which volatile ones go; 0, the
+                                  default: the machine's memory, or what its cgroup leaves to the program */
 } opportune_settings;
 
 /* Fills in the defaults. `size` is sizeof(opportune_settings). -EINVAL. */
@@ -220,13 +225,15 @@ OPPORTUNE_API int opportune_app_activity(opportune_app *app);
  * meanwhile. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait_suspended(opportune_app *app, int64_t timeout);
 
-/* Waits until no job of the app, or of its strands, is queued or runs. -EINVAL. -ETIMEDOUT. -EDEADLK. */
+/* Waits until no job of the app, or of its strands, is queued or runs, and no request is. -EINVAL.
+ * -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait(opportune_app *app, int64_t timeout);
 
 /*
- * Ends the app for good: submissions return -ESHUTDOWN from now on, what it has queued is cancelled, also
- * where it is suspended, and what runs is waited for. The handle is to be released all the same. May be
- * called again.
+ * Ends the app for good: submissions and requests return -ESHUTDOWN from now on, what it has queued is
+ * cancelled, also where it is suspended, its requests end with -ESHUTDOWN, descriptors that it opened are
+ * closed, its regions are purged, and what runs is waited for. The handle is to be released all the same. May
+ * be called again.
  *
  * -EINVAL. -ETIMEDOUT: a job still runs; the rest was done. -EDEADLK: the same, without having waited.
  */
@@ -280,6 +287,110 @@ OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_strand_submit_with(opportune_stra
 
 /* 1 where the caller is a job of the strand, else 0. -EINVAL. */
 OPPORTUNE_API int opportune_strand_is_current(opportune_strand *strand);
+
+/* --- Files and sockets -------------------------------------------------------------------------- */
+
+/*
+ * Requests of an app are of the class of its band: background waits where foreground has requests, before
+ * the kernel sees either. A suspended app's requests wait until it is resumed. They go through io_uring, or
+ * a few threads where that is not to be had.
+ *
+ * Each call takes a completion. With one, the call returns 0 once the request is queued, and the completion
+ * is called once, on a worker of the app, with the result. Without one (NULL), the call waits and returns the
+ * result: a count, a descriptor, 0, or an error number with a minus sign. `timeout` ends the request with
+ * -ETIMEDOUT. After any result `bytes` is the caller's again: the library has copied it.
+ *
+ * Errors of all: what the kernel says; -EINVAL; -EBADF for a negative descriptor; -ETIMEDOUT; -ECANCELED
+ * where the descriptor was closed meanwhile; -ESHUTDOWN where the app was terminated or the scheduler
+ * destroyed; -ENODATA where the peer has closed or the file ended before all was transferred. A completion is
+ * called too where an app is terminated or the scheduler destroyed, then perhaps on another thread.
+ */
+typedef void (*opportune_completion)(void *context, int64_t result);
+
+/* Opens a file, with the flags and the mode of open(2), always close-on-exec: a descriptor. It is closed by
+ * opportune_close(), or as its app is terminated. */
+OPPORTUNE_API int64_t opportune_open(opportune_app *app, const char *path, int flags, uint32_t mode,
+                                     int64_t timeout, opportune_completion completion, void *context);
+
+/* Closes a descriptor. Other requests on it end with -ECANCELED before. */
+OPPORTUNE_API int64_t opportune_close(opportune_app *app, int descriptor, opportune_completion completion,
+                                      void *context);
+
+/* Reads at most `count` bytes, 1 to 2^30, from `offset`, or where it is -1 from the descriptor's own
+ * position: the bytes read, 0 at the end. */
+OPPORTUNE_API int64_t opportune_read(opportune_app *app, int descriptor, void *bytes, size_t count,
+                                     int64_t offset, int64_t timeout, opportune_completion completion,
+                                     void *context);
+
+/* Writes all of `count` bytes, 1 to 2^30; `offset` as above: the count. After an error a part may have been
+ * written. */
+OPPORTUNE_API int64_t opportune_write(opportune_app *app, int descriptor, const void *bytes, size_t count,
+                                      int64_t offset, int64_t timeout, opportune_completion completion,
+                                      void *context);
+
+/* Has the device store what was written (fsync): 0. */
+OPPORTUNE_API int64_t opportune_sync(opportune_app *app, int descriptor, int64_t timeout,
+                                     opportune_completion completion, void *context);
+
+/* Connects a stream socket to a numeric address, "127.0.0.1:80", "[::1]:80" or "unix:/path": a descriptor. */
+OPPORTUNE_API int64_t opportune_connect(opportune_app *app, const char *address, int64_t timeout,
+                                        opportune_completion completion, void *context);
+
+/* Receives what has come, at most `count` bytes: the count, 0 where the peer has closed its side. */
+OPPORTUNE_API int64_t opportune_receive(opportune_app *app, int socket, void *bytes, size_t count,
+                                        int64_t timeout, opportune_completion completion, void *context);
+
+/* Sends all of `count` bytes: the count. One send at a time on a socket. */
+OPPORTUNE_API int64_t opportune_send(opportune_app *app, int socket, const void *bytes, size_t count,
+                                     int64_t timeout, opportune_completion completion, void *context);
+
+/* Listens on an address; port 0 is a free one. `backlog` is 1 to 65,535. -EADDRINUSE and other errors of the
+ * kernel; -EINVAL. */
+OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_listen(opportune_app *app, const char *address, int backlog,
+                                                      opportune_listener **listener);
+
+/* The port on which it listens; 0 for a path. -EINVAL. */
+OPPORTUNE_API int opportune_listener_port(opportune_listener *listener);
+
+/* Waits for a connection: its descriptor. */
+OPPORTUNE_API int64_t opportune_accept(opportune_listener *listener, int64_t timeout,
+                                       opportune_completion completion, void *context);
+
+/* Closes the socket and releases the handle; accepts that wait end with an error. NULL does nothing.
+ * -EINVAL. */
+OPPORTUNE_API int opportune_listener_close(opportune_listener *listener);
+
+/* --- Purgeable memory --------------------------------------------------------------------------- */
+
+/*
+ * Creates a region of memory, zero at first, for content that can be made again. While it is not in use, and
+ * its app is not in the foreground, the kernel may get it back where memory is short: of suspended apps
+ * first. `bytes` is 1 to 2^46, rounded up to pages.
+ *
+ * -EINVAL. -ESHUTDOWN. Errors of the kernel, such as -ENOMEM.
+ */
+OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_region_create(opportune_app *app, size_t bytes,
+    opportune_region **region);
+
+/* Releases the handle, and the memory with the last use. NULL does nothing. -EINVAL. */
+OPPORTUNE_API int opportune_region_release(opportune_region *region);
+
+/* What a use does: with `intact` 1 the content is as it was left; with 0 it was taken, the bytes are zero,
+ * and it makes them again. A negative result drops what it was making. */
+typedef int (*opportune_region_body)(void *context, void *bytes, size_t count, int intact);
+
+/*
+ * Calls `body` on the calling thread with the content, which stays where it is until that returns, and
+ * returns what it does. Uses may be nested and overlap; one that finds another thread making the content again
+ * gets memory of its own (`intact` is 0), and nobody waits. -EINVAL.
+ */
+OPPORTUNE_API int opportune_region_use(opportune_region *region, opportune_region_body body, void *context);
+
+/* 1 where the content is known to have been taken, else 0. -EINVAL. */
+OPPORTUNE_API int opportune_region_is_purged(opportune_region *region);
+
+/* Gives back now all regions of the app that are not in use, in whatever band it is: the bytes. -EINVAL. */
+OPPORTUNE_API int64_t opportune_app_purge(opportune_app *app);
 
 /* --- Statistics --------------------------------------------------------------------------------- */
 

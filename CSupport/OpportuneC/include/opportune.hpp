@@ -18,8 +18,10 @@
 
 #include "opportune.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -87,6 +89,7 @@ void hand_over(Callable &&body, Submit submit) {
 
 struct release {
     void operator()(opportune_app *app) const noexcept { opportune_app_release(app); }
+    void operator()(opportune_region *region) const noexcept { opportune_region_release(region); }
     void operator()(opportune_strand *strand) const noexcept { opportune_strand_release(strand); }
     // -EDEADLK, from one of its own jobs, leaks it rather than to wait for itself.
     void operator()(opportune_scheduler *scheduler) const noexcept {
@@ -206,6 +209,43 @@ public:
 
 private:
     std::unique_ptr<opportune_strand, detail::release> own_;
+};
+
+// Memory whose content can be made again.
+class region {
+public:
+    region(const opportune::app &app, std::size_t bytes) {
+        opportune_region *made = nullptr;
+        detail::check(opportune_region_create(app.get(), bytes, &made));
+        own_.reset(made);
+    }
+
+    // Calls make(bytes, count) where the content was taken, or was never made, and then read(bytes, count).
+    // An exception that leaves either ends the program.
+    template <typename Make, typename Read>
+    void use(Make &&make, Read &&read) {
+        struct both {
+            region *self;
+            Make &make;
+            Read &read;
+        } mine{this, make, read};
+        detail::check(opportune_region_use(
+            get(),
+            [](void *context, void *bytes, std::size_t count, int intact) noexcept -> int {
+                both *own = static_cast<both *>(context);
+                if (!intact || !own->self->made_) own->make(bytes, count);
+                own->self->made_ = true;
+                own->read(static_cast<const void *>(bytes), count);
+                return 0;
+            },
+            &mine));
+    }
+    bool is_purged() const { return detail::check(opportune_region_is_purged(get())) == 1; }
+    opportune_region *get() const noexcept { return own_.get(); }
+
+private:
+    std::unique_ptr<opportune_region, detail::release> own_;
+    std::atomic<bool> made_{false};
 };
 
 }  // namespace library

@@ -44,6 +44,8 @@ int oppl_count_wait(oppl_count *count, int64_t timeout);
 
 /* Calls the function, and remembers meanwhile that this thread runs a job of that scheduler. */
 void oppl_run(void (*run)(void *context), void *context, const oppl_count *scheduler);
+void oppl_complete(void (*completion)(void *context, int64_t result), void *context, int64_t result,
+                   const oppl_count *scheduler);
 bool oppl_runs_job_of(const oppl_count *scheduler);
 
 /* The calling thread's last error in words, cut to what fits. */

@@ -3,6 +3,7 @@
 #include <opportune.hpp>
 
 #include <atomic>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@ int main() {
     std::atomic<unsigned> indexed{0}, dropped{0};
     std::vector<std::string> answers;  // guarded by the strand
     bool refused = false;
+    std::size_t made = 0, sum = 0;
     {
         opportune::scheduler scheduler;
         opportune::app ui(scheduler, "ui", opportune::band::foreground);
@@ -30,6 +32,16 @@ int main() {
         ui.wait();
         scheduler.wait();
 
+        // What can be made again may be taken from an app that is not in front.
+        opportune::region cache(indexer, 100000);
+        auto make = [&](void *bytes, std::size_t count) { std::memset(bytes, 7, count), made++; };
+        auto read = [&](const void *bytes, std::size_t count) {
+            sum += count * *static_cast<const char *>(bytes);
+        };
+        cache.use(make, read);
+        opportune_app_purge(indexer.get());  // as where memory is short
+        cache.use(make, read);
+
         // What a suspended app has not begun as it is terminated is destroyed and not run.
         indexer.suspend();
         auto last = std::shared_ptr<void>(nullptr, [&](void *) { dropped++; });
@@ -43,5 +55,7 @@ int main() {
     }
     std::cout << answers.size() << " answers, " << indexed << " documents indexed, " << dropped
               << " dropped\n";
-    return answers.size() == queries && indexed == documents && dropped == 1 && refused ? 0 : 1;
+    return answers.size() == queries && indexed == documents && dropped == 1 && refused && made == 2 &&
+                   sum == 1400000
+               ? 0 : 1;
 }
