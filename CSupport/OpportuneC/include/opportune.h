@@ -13,7 +13,7 @@
  * *job* is a function and its context; it runs once, to its end. A *strand* runs its jobs one after the
  * other.
  *
- * Beyond libopportune-core, which is a hundredth of its size: a worker whose job blocks is replaced; a job
+ * Beyond libopportune-core, which is a two-hundredth of its size: a worker whose job blocks is replaced; a job
  * that uses up its quantum of CPU time is demoted while it runs; files and sockets are in two classes, as
  * their apps are; memory of apps behind gives way where it is short.
  *
