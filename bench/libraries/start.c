@@ -1,5 +1,6 @@
 /* From the start of main() until the first job has run, and what a job costs, by either library: prints three
- * numbers, in microseconds, nanoseconds a submission, nanoseconds a job. scripts/bench-libraries builds it twice. */
+ * numbers, in microseconds, nanoseconds a submission, nanoseconds a job. scripts/bench-libraries builds it
+ * twice. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
