@@ -6,7 +6,7 @@ export PREFIX ?= /usr/local
 export DESTDIR ?=
 .DEFAULT_GOAL := help
 .PHONY: help bench test bench-micro format lint sanitize docs requirements clibrary install install-clibrary uninstall \
-  uninstall-clibrary deb clean
+  uninstall-clibrary library install-library uninstall-library deb clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,15 @@ install: install-clibrary ## Install the command, units, manual page, completion
 
 install-clibrary: ## Install the C library alone, without Swift.
 	@$(MAKE) -s -C CSupport/OpportuneCore install
+
+library: ## Build libopportune, all of it for programs without Swift, with the Swift runtime inside.
+	@$(MAKE) -s -C CSupport/OpportuneC
+
+install-library: ## Install libopportune alone.
+	@$(MAKE) -s -C CSupport/OpportuneC install
+
+uninstall-library: ## Take away libopportune.
+	@$(MAKE) -s -C CSupport/OpportuneC uninstall
 
 uninstall: uninstall-clibrary ## Take away what install has put there; the same PREFIX and DESTDIR.
 	@scripts/install --uninstall

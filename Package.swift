@@ -16,6 +16,8 @@ let package = Package(
     // Apart from Opportune, so that programs without locations do not link PROJ and GEOS.
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     .library(name: "COpportune", targets: ["COpportune"]),
+    // What CSupport/OpportuneC/Makefile makes libopportune of; for programs without Swift.
+    .library(name: "OpportuneC", type: .static, targets: ["OpportuneC"]),
     .executable(name: "opportune", targets: ["OpportuneCommand"]),
   ],
   traits: [
@@ -125,6 +127,16 @@ let package = Package(
       name: "Opportune",
       dependencies: [
         "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    // opportune.h, the interface for C, and its implementation by functions that Swift gives to C.
+    .target(
+      name: "COpportuneC", path: "CSupport/OpportuneC", exclude: ["Makefile", "install"],
+      cSettings: [.define("_GNU_SOURCE")]),
+    .target(
+      name: "OpportuneC",
+      dependencies: [
+        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "COpportuneC",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     // Programs that tools start, and their scratch folders.

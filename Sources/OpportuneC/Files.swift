@@ -1,0 +1,342 @@
+// The names are those of C.
+// swift-format-ignore-file: AlwaysUseLowerCamelCase
+
+#if compiler(>=6.3)
+  public import COpportuneC
+  internal import Glibc
+  internal import OpportuneBase
+  internal import OpportuneIO
+  internal import OpportuneScheduler
+  internal import SystemPackage
+
+  extension Refusal {
+    init(_ error: IOError) {
+      let number: CInt =
+        switch error.code {
+        case .configuration: EINVAL
+        case .system(let code): code.rawValue
+        case .cancelled: ECANCELED
+        case .deadlineExceeded: ETIMEDOUT
+        case .terminated, .unavailable: ESHUTDOWN
+        case .bufferInUse: EBUSY
+        case .endOfStream: ENODATA
+        case .lineTooLong: EMSGSIZE
+        }
+      self.init(number, error.message)
+    }
+  }
+
+  /// The caller's memory, which is its own again once the request has ended.
+  struct Memory: @unchecked Sendable {
+    // Sendable: it is handed over with the request, as the header says.
+    let bytes: UnsafeMutableRawBufferPointer
+
+    init(_ start: UnsafeRawPointer?, _ count: Int) throws {
+      guard let start else { throw Refusal.invalid("bytes is NULL") }
+      guard (1...1 << 30).contains(count) else {
+        throw Refusal.invalid("count is \(count); expected 1 to \(1 << 30)")
+      }
+      bytes = UnsafeMutableRawBufferPointer(start: UnsafeMutableRawPointer(mutating: start), count: count)
+    }
+
+    /// A buffer of the library's own: the kernel may still use it where a request has ended before its time.
+    func copied() throws(IOError) -> IOBuffer { try IOBuffer(copying: UnsafeRawBufferPointer(bytes)) }
+
+    func takeOver(_ buffer: IOBuffer, _ count: Int) throws {
+      try buffer.withBytes { read in
+        bytes.copyMemory(from: UnsafeRawBufferPointer(rebasing: read[..<min(count, bytes.count)]))
+      }
+    }
+  }
+
+  /// Who is told the result, on a worker of the app; nobody where the caller waits.
+  private struct Completion: @unchecked Sendable {
+    // Sendable: constants; the context is handed over.
+    let function: @convention(c) (UnsafeMutableRawPointer?, Int64) -> Void
+    let context: UnsafeMutableRawPointer?
+  }
+
+  /// Carries out a request, and has the caller wait where it has given no completion.
+  private func request(
+    of own: CApp, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?,
+    _ operation: @escaping @Sendable (AppIO) async throws -> Int64
+  ) throws -> Int64 {
+    try own.checkIsAlive()
+    let io = try own.makeIO()
+    let result = { @Sendable () async -> Result<Int64, Refusal> in
+      do {
+        return .success(try await operation(io))
+      } catch let error as IOError {
+        return .failure(Refusal(error))
+      } catch {
+        return .failure(error as? Refusal ?? Refusal(EIO, "\(error)"))
+      }
+    }
+    guard let completion else { return try waiting(-1, for: "the request has not ended", result).get() }
+    let told = Completion(function: completion, context: context)
+    own.begins()
+    own.app.task {
+      let value: Int64 =
+        switch await result() {
+        case .success(let value): value
+        case .failure(let refusal): -Int64(refusal.number)
+        }
+      oppl_complete(told.function, told.context, value, own.scheduler.pending.raw)
+      own.ended()
+    }
+    return 0
+  }
+
+  private func limit(_ timeout: Int64) -> Duration? { timeout < 0 ? nil : .nanoseconds(timeout) }
+
+  private func descriptor(_ number: CInt) throws -> FileDescriptor {
+    guard number >= 0 else { throw Refusal(EBADF, "descriptor is \(number)") }
+    return FileDescriptor(rawValue: number)
+  }
+
+  private func offset(_ number: Int64) throws -> Int64? {
+    guard number >= -1 else { throw Refusal.invalid("offset is \(number); expected 0 or more, or -1") }
+    return number < 0 ? nil : number
+  }
+
+  /// `unix:/path`, `[::1]:80` or `127.0.0.1:80`.
+  private func address(_ pointer: UnsafePointer<CChar>?) throws -> SocketAddress {
+    guard let text = try text(pointer, "address") else { throw Refusal.invalid("address is NULL") }
+    let expected = "expected unix:/path, [::1]:80 or 127.0.0.1:80"
+    if text.hasPrefix("unix:") { return .unix(FilePath(String(text.dropFirst(5)))) }
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
+      throw Refusal.invalid("address is \(text.prefix(64).debugDescription); \(expected)")
+    }
+    let host = text[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") {
+      return .ipv6(String(host.dropFirst().dropLast()), port: port)
+    }
+    return .ipv4(String(host), port: port)
+  }
+
+  // MARK: Files
+
+  @c @implementation
+  public func opportune_open(
+    _ app: OpaquePointer?, _ path: UnsafePointer<CChar>?, _ flags: CInt, _ mode: UInt32, _ timeout: Int64,
+    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      guard let path else { throw Refusal.invalid("path is NULL") }
+      let file = FilePath(platformString: path)
+      let access = flags & O_ACCMODE
+      guard access != O_ACCMODE else { throw Refusal.invalid("flags have no access mode") }
+      let options = FileDescriptor.OpenOptions(rawValue: flags & ~O_ACCMODE)
+      return try request(of: own, completion, context) { io in
+        Int64(
+          try await io.open(
+            file, FileDescriptor.AccessMode(rawValue: access), options: options,
+            permissions: FilePermissions(rawValue: CModeT(mode & 0o7777)), within: limit(timeout)
+          ).rawValue)
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_close(
+    _ app: OpaquePointer?, _ file: CInt, _ completion: opportune_completion?,
+    _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let file = try descriptor(file)
+      return try request(of: own, completion, context) { io in
+        try await io.close(file)
+        return 0
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_read(
+    _ app: OpaquePointer?, _ file: CInt, _ bytes: UnsafeMutableRawPointer?, _ count: Int, _ at: Int64,
+    _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let (file, at, memory) = (try descriptor(file), try offset(at), try Memory(bytes, count))
+      return try request(of: own, completion, context) { io in
+        let buffer = try IOBuffer(count: memory.bytes.count)
+        let count = try await io.read(file, into: buffer, at: at, within: limit(timeout))
+        try memory.takeOver(buffer, count)
+        return Int64(count)
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_write(
+    _ app: OpaquePointer?, _ file: CInt, _ bytes: UnsafeRawPointer?, _ count: Int, _ at: Int64,
+    _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let (file, at, memory) = (try descriptor(file), try offset(at), try Memory(bytes, count))
+      return try request(of: own, completion, context) { io in
+        Int64(try await io.write(file, from: try memory.copied(), at: at, within: limit(timeout)))
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_sync(
+    _ app: OpaquePointer?, _ file: CInt, _ timeout: Int64, _ completion: opportune_completion?,
+    _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let file = try descriptor(file)
+      return try request(of: own, completion, context) { io in
+        try await io.synchronize(file, within: limit(timeout))
+        return 0
+      }
+    }
+  }
+
+  // MARK: Sockets
+
+  @c @implementation
+  public func opportune_connect(
+    _ app: OpaquePointer?, _ to: UnsafePointer<CChar>?, _ timeout: Int64,
+    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let to = try address(to)
+      return try request(of: own, completion, context) { io in
+        Int64(try await io.connect(to: to, within: limit(timeout)).rawValue)
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_receive(
+    _ app: OpaquePointer?, _ socket: CInt, _ bytes: UnsafeMutableRawPointer?, _ count: Int,
+    _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
+      return try request(of: own, completion, context) { io in
+        let buffer = try IOBuffer(count: memory.bytes.count)
+        let count = try await io.receive(socket, into: buffer, within: limit(timeout))
+        try memory.takeOver(buffer, count)
+        return Int64(count)
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_send(
+    _ app: OpaquePointer?, _ socket: CInt, _ bytes: UnsafeRawPointer?, _ count: Int, _ timeout: Int64,
+    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.with(app) { $0 }
+      let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
+      return try request(of: own, completion, context) { io in
+        try await io.send(socket, from: try memory.copied(), within: limit(timeout))
+        return Int64(memory.bytes.count)
+      }
+    }
+  }
+
+  final class CListener: Handled, Sendable {
+    static let kind: UInt8 = 4
+    static let label = "a listener"
+
+    let app: CApp
+    let listener: Listener
+
+    init(_ app: CApp, _ listener: Listener) {
+      self.app = app
+      self.listener = listener
+    }
+  }
+
+  /// What a listener does in a few system calls of its own.
+  private func soon<Success: Sendable>(_ operation: @escaping @Sendable () async throws -> Success) throws
+    -> Success
+  {
+    try waiting(-1, for: "no answer") { () async -> Result<Success, Refusal> in
+      do {
+        return .success(try await operation())
+      } catch let error as IOError {
+        return .failure(Refusal(error))
+      } catch {
+        return .failure(Refusal(EIO, "\(error)"))
+      }
+    }.get()
+  }
+
+  @c @implementation
+  public func opportune_listen(
+    _ app: OpaquePointer?, _ on: UnsafePointer<CChar>?, _ backlog: CInt,
+    _ listener: UnsafeMutablePointer<OpaquePointer?>?
+  ) -> CInt {
+    call {
+      let result = try required(listener, "listener")
+      result.pointee = nil
+      let own = try CApp.with(app) { $0 }
+      try own.checkIsAlive()
+      let (io, on) = (try own.makeIO(), try address(on))
+      let made = try soon { try await io.listen(on: on, backlog: Int(backlog)) }
+      do {
+        result.pointee = try CListener(own, made).open()
+      } catch {
+        try soon { try await made.close() }
+        throw error
+      }
+      return 0
+    }
+  }
+
+  @c @implementation
+  public func opportune_accept(
+    _ listener: OpaquePointer?, _ timeout: Int64, _ completion: opportune_completion?,
+    _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CListener.with(listener) { $0 }
+      let inner = own.listener
+      return try request(of: own.app, completion, context) { _ in
+        Int64(try await inner.accept(within: limit(timeout)).rawValue)
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_listener_port(_ listener: OpaquePointer?) -> CInt {
+    call {
+      try CListener.with(listener) { own in
+        do throws(IOError) {
+          return switch try own.listener.address() {
+          case .ipv4(_, let port), .ipv6(_, let port): CInt(port)
+          case .unix: 0
+          }
+        } catch {
+          throw Refusal(error)
+        }
+      }
+    }
+  }
+
+  @c @implementation
+  public func opportune_listener_close(_ listener: OpaquePointer?) -> CInt {
+    call {
+      guard listener != nil else { return 0 }
+      let own = try CListener.with(listener) { $0 }
+      // To one caller alone.
+      try CListener.release(listener)
+      let inner = own.listener
+      try soon { try await inner.close() }
+      return 0
+    }
+  }
+#endif
