@@ -31,6 +31,27 @@ let package = Package(
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "NIOPosix", package: "swift-nio"),
       ]),
+    // The server that `scripts/bench-handlers` loads with wrk.
+    .executableTarget(
+      name: "HandlersBench",
+      dependencies: [
+        "OpportuneNIO", .product(name: "Opportune", package: "opportune"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
+      path: "bench/HandlersBench"),
+    .testTarget(
+      name: "OpportuneNIOTests",
+      dependencies: [
+        "OpportuneNIO", .product(name: "Opportune", package: "opportune"),
+        .product(name: "COpportune", package: "opportune"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOEmbedded", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )
