@@ -10,7 +10,7 @@ extension Scheduler {
   ///
   /// - Returns: how many loops there are, and how many the kernel has given the nice value; without privilege
   ///   a thread that was lowered before gets the slice alone.
-  /// - Throws: what the loop says if it was shut down.
+  /// - Throws: what a loop says. Not for a group that was shut down: SwiftNIO then does not answer.
   @discardableResult
   public func putInForeground(_ loops: any EventLoopGroup) async throws -> (loops: Int, raised: Int) {
     var (count, raised) = (0, 0)

@@ -138,7 +138,6 @@ import Testing
       #expect(got == wanted)
     }
     try await loops.shutdownGracefully()
-    await #expect(throws: (any Error).self) { try await scheduler.putInForeground(loops) }
     try await scheduler.shutdown()
   }
 }
