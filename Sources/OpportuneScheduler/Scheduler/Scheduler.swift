@@ -78,6 +78,20 @@ public final class Scheduler: Sendable {
     return App(core: core)
   }
 
+  /// Gives the calling thread the kernel's class of foreground workers: nice value and slice.
+  ///
+  /// For threads that the program has not from this library, and that foreground work waits for: an event
+  /// loop that hands requests to an app. A shorter slice makes the kernel run the thread soon after it is
+  /// woken. The thread keeps this for good. It is neither demoted nor bounded, so it gets no real-time class
+  /// (``ForegroundClass``), and it should compute little. Safe on any thread; blocks nothing. (R-CPU-01)
+  ///
+  /// - Returns: whether the kernel has accepted the nice value. Without privilege a thread that was lowered
+  ///   before gets the slice alone.
+  @discardableResult
+  public func putCallingThreadInForeground() -> Bool {
+    KernelPriority.monitor([], engine.privileges).applyToNewThread()
+  }
+
   /// How many workers of a pool run at once: the number of usable CPUs or the CPU quota, followed as they
   /// change, or the fixed setting.
   public var width: Int { engine.width }

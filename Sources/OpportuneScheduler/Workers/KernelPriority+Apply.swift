@@ -18,13 +18,16 @@ extension KernelPriority {
 
   /// Gives this priority to the calling thread, which has inherited that of its creator. If the kernel
   /// refuses the nice value, at least the slice is set, which is always allowed. A refusal means that the
-  /// nice value of the process, or of the creating thread, was raised by other code.
-  func applyToNewThread() {
-    if apply(to: 0) || policy != .normal { return }
+  /// nice value of the process, or of the creating thread, was raised by other code. Returns whether the
+  /// kernel accepted all.
+  @discardableResult func applyToNewThread() -> Bool {
+    if apply(to: 0) { return true }
+    guard policy == .normal else { return false }
     var own = opp_sched_params()
-    guard opp_thread_get_sched(0, &own) == 0, own.policy == OPP_CLASS_NORMAL else { return }
+    guard opp_thread_get_sched(0, &own) == 0, own.policy == OPP_CLASS_NORMAL else { return false }
     own.slice_ns = sliceNanoseconds
     _ = opp_thread_set_sched(0, &own)
+    return false
   }
 }
 
