@@ -206,6 +206,9 @@ let package = Package(
     .executableTarget(
       name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines", packageAccess: false),
     .executableTarget(
+      name: "SearchServer", dependencies: ["Opportune"], path: "docs/examples/SearchServer",
+      packageAccess: false),
+    .executableTarget(
       name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes",
       packageAccess: false),
     .executableTarget(

@@ -64,6 +64,14 @@ import Testing
     return result
   }
 
+  @Test func theReadmeShowsTheServerThatIsBuilt() throws {
+    let top = Self.folder.appending(path: "../..").standardizedFileURL
+    let readme = try String(contentsOf: top.appending(path: "README.md"), encoding: .utf8)
+    let example = try String(
+      contentsOf: top.appending(path: "docs/examples/SearchServer/main.swift"), encoding: .utf8)
+    #expect(readme.contains("```swift\n\(example)```\n"))
+  }
+
   @Test func thePagesShowWhatIsCompiled() throws {
     let examples = try examples()
     let sections = try sections() + sections(of: "sharing.md") + sections(of: "targets.md")

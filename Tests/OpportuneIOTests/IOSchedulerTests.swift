@@ -215,6 +215,52 @@ import Testing
   }
 
   // R-DISK-02
+  @Test(arguments: [(DevicePolicy.Cap.fixed(8), 8), (.adaptive(target: .seconds(1)), 4)])
+  func aTargetLeavesBackgroundAPartOfItsCap(cap: DevicePolicy.Cap, whole: Int) {
+    var scheduler = scheduler(DevicePolicy(depth: 9, cap: cap))
+    for number in 0..<20 { _ = scheduler.submit(number, app: 1, cost: four) }
+    for eighths in 1...8 {
+      scheduler.backgroundEighths = eighths
+      while scheduler.next(now: 0) != nil {}
+      #expect(scheduler.inFlight[1] == max(1, whole * eighths / 8))
+    }
+  }
+
+  // R-DISK-02
+  /// Else it would grow until a part of it is as much as the whole was.
+  @Test(arguments: [8, 4]) func theAdaptiveCapDoesNotRiseWhileAPartOfItHolds(eighths: Int) {
+    var scheduler = scheduler(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))
+    scheduler.backgroundEighths = eighths
+    for number in 0..<64 { _ = scheduler.submit(number, app: 1, cost: four) }
+    for turn in 1...8 as ClosedRange<UInt64> {
+      var last: IOScheduler<Int>.Grant?
+      while let grant = scheduler.next(now: turn * 6_000_000) { last = grant }
+      if let last { scheduler.finished(last, sentAt: 0, queuedAt: 0, now: turn * 6_000_000) }
+    }
+    scheduler.backgroundEighths = 8
+    #expect(scheduler.cap == (eighths == 8 ? 12 : 4))
+  }
+
+  // R-DISK-02
+  @Test func aTargetLeavesBackgroundAPartOfItsRates() throws {
+    var scheduler = scheduler(
+      DevicePolicy(cap: .none, bytes: .init(perSecond: 8_000_000, burst: 10_000), chunk: 1 << 20))
+    scheduler.backgroundEighths = 2
+    var (now, moved) = (UInt64(0), UInt64(0))
+    for _ in 0..<20 { _ = scheduler.submit(0, app: 1, cost: Cost(bytes: 5_000)) }
+    while scheduler.queued[1] > 0 {
+      if let grant = scheduler.next(now: now) {
+        moved += grant.cost.bytes
+        scheduler.finished(grant, sentAt: now, queuedAt: now, now: now)
+      } else {
+        now = try #require(scheduler.wakeTime(now: now))
+      }
+    }
+    // 100,000 bytes, of which the burst is there at once, at a quarter of the rate.
+    #expect(moved == 100_000 && (45_000_000...46_000_000).contains(now), "after \(now) ns")
+  }
+
+  // R-DISK-02
   @Test func ratesHoldAndInstalmentsPayForWhatIsLarger() {
     var scheduler = scheduler(
       DevicePolicy(cap: .none, bytes: .init(perSecond: 1_000_000, burst: 10_000), chunk: 1 << 20))

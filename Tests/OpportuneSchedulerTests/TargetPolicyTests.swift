@@ -262,4 +262,36 @@ private struct Plant {
       }
     }
   }
+
+  // R-CPU-01 R-DISK-02
+  @Test(arguments: [1, 2, 3, 4, 7, 8, 9, 32]) func levelsGiveWorkersAndAsMuchOfTheDevice(width: Int) {
+    let alone = BackgroundLevels(width: width, movesDevice: false)
+    #expect(alone.top == width && (1...width).allSatisfy { alone.workers(at: $0) == $0 })
+    let both = BackgroundLevels(width: width, movesDevice: true)
+    #expect(both.workers(at: both.top) == width && both.eighths(at: both.top) == 8)
+    #expect(both.workers(at: 1) == 1 && both.eighths(at: 1) == 1, "an eighth of the device, and a worker")
+    for level in 2...max(2, both.top) where level <= both.top {
+      // Each level leaves less than the one above it, and of neither more than that.
+      let (upper, lower) = (level, level - 1)
+      #expect(both.workers(at: lower) <= both.workers(at: upper))
+      #expect(both.eighths(at: lower) <= both.eighths(at: upper))
+      #expect(
+        width > 8
+          || (both.workers(at: lower), both.eighths(at: lower))
+            != (both.workers(at: upper), both.eighths(at: upper))
+      )
+    }
+  }
+
+  // R-CPU-01
+  @Test func asMuchAsALimitLetsRunIsAllOfIt() {
+    let levels = BackgroundLevels(width: 2, movesDevice: true)
+    #expect(levels.top == 4)
+    for limit in 1...levels.top {
+      let workers = levels.workers(at: limit)
+      #expect(levels.level(running: workers, under: limit) == limit)
+      #expect(levels.level(running: workers + 1, under: limit) > limit, "some have to end first")
+      #expect(levels.level(running: 0, under: limit) == 0)
+    }
+  }
 }

@@ -101,6 +101,29 @@ import Testing
     return nil
   }
 
+  // R-CPU-01 R-DISK-02
+  @Test func backgroundGivesOfTheDeviceToo() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(2)
+    let scheduler = try Scheduler(configuration: configuration)
+    let ui = try scheduler.makeApp(named: "ui")
+    let indexer = try scheduler.makeApp(named: "indexer", band: .background)
+    ui.deviceShare.follow()  // as an I/O broker does
+    let load = Load()
+    for _ in 0..<4 { try indexer.submit { load.run(in: indexer) } }
+    try ui.target(.latency(p99: .milliseconds(5)))
+    let late = await share(of: scheduler, requests: (ui, .milliseconds(50))) { $0.reason == .outOfReach }
+    #expect(late?.workers == 1 && late?.device == 1.0 / 8)
+    // What was given last comes back first.
+    let room = await share(of: scheduler, requests: (ui, .milliseconds(1))) { $0.reason == .room }
+    #expect(room?.workers == 1 && room?.device == 2.0 / 8)
+    try ui.target(nil)
+    let end = await scheduler.statistics().backgroundShare
+    #expect(end.workers == 2 && end.device == 1)
+    load.isOver.raise()
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-01
   @Test func backgroundGivesAndGetsBack() async throws {
     let log = LogLines()

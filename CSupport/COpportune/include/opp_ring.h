@@ -231,8 +231,8 @@ bool opp_file_is_direct(int fd);
  */
 int32_t opp_file_kind(int fd);
 
-/* Whether the last close of the file frees what it has on a device: a regular file without a name, in the same
- * way. False where that cannot be seen. */
+/* Whether the last close of the file frees what it has on a device: a regular file without a name. Looked at
+ * in the same way; false where that cannot be seen. */
 bool opp_file_close_frees(int fd);
 
 /* The identity of the file, in the same way. Returns 0 or -errno. */

@@ -13,8 +13,8 @@
  * *job* is a function and its context; it runs once, to its end. A *strand* runs its jobs one after the
  * other.
  *
- * Beyond libopportune-core, which is a two-hundredth of its size: a worker whose job blocks is replaced; a job
- * that uses up its quantum of CPU time is demoted while it runs; files and sockets are in two classes, as
+ * Beyond libopportune-core, which is a two-hundredth of its size: a worker whose job blocks is replaced; a
+ * job that uses up its quantum of CPU time is demoted while it runs; files and sockets are in two classes, as
  * their apps are; memory of apps behind gives way where it is short.
  *
  * Promises
@@ -381,8 +381,8 @@ typedef int (*opportune_region_body)(void *context, void *bytes, size_t count, i
 
 /*
  * Calls `body` on the calling thread with the content, which stays where it is until that returns, and
- * returns what it does. Uses may be nested and overlap; one that finds another thread making the content again
- * gets memory of its own (`intact` is 0), and nobody waits. -EINVAL.
+ * returns what it does. Uses may be nested and overlap; one that finds another thread making the content
+ * again gets memory of its own (`intact` is 0), and nobody waits. -EINVAL.
  */
 OPPORTUNE_API int opportune_region_use(opportune_region *region, opportune_region_body body, void *context);
 

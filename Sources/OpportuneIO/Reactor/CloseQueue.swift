@@ -7,8 +7,8 @@ import Glibc
 /// occupy all threads of the kernel or of the pool.
 ///
 /// Of the background's closes that free a file one is in the ring at a time. A file system that tells the
-/// device what is free (`discard`) keeps it for milliseconds with each, and foreground reads wait for all that
-/// have been sent.
+/// device what is free (`discard`) keeps it for milliseconds with each, and foreground reads wait for all
+/// that have been sent.
 ///
 /// Invariant: a close waits only while ``Kind/limit`` closes of its kind are in the ring.
 struct CloseQueue {

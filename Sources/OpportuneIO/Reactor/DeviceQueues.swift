@@ -1,4 +1,5 @@
 internal import COpportune
+import OpportuneScheduler
 
 /// The I/O schedulers, one for each kind of device, with their queued requests. It also decides the class and
 /// the pieces of a request.
@@ -18,6 +19,8 @@ final class DeviceQueues {
   /// Foreground reads of the storage that wait on their callers' threads.
   private let readsOnWorkers: ReadsOnWorkers
   private let donations: Donations
+  /// What targets of apps leave the background of the storage: of the scheduler whose app came first.
+  private var storageShare: DeviceShare?
 
   init(
     storage: DevicePolicy, network: DevicePolicy, readsOnWorkers: ReadsOnWorkers, donations: Donations,
@@ -31,6 +34,10 @@ final class DeviceQueues {
   // MARK: Apps
 
   func add(_ app: AppEntry) {
+    if storageShare == nil, let share = app.source.app?.deviceShare {
+      share.follow()
+      storageShare = share
+    }
     for index in schedulers.indices { schedulers[index].addApp(app.slot, state: app.state) }
   }
 
@@ -112,7 +119,13 @@ final class DeviceQueues {
 
   /// Grants a request to the device now, if one may go.
   func next(_ device: Device, now: UInt64) -> Grant? {
-    if device == .storage { schedulers[device.rawValue].foregroundElsewhere = readsOnWorkers.count }
+    if device == .storage {
+      schedulers[device.rawValue].foregroundElsewhere = readsOnWorkers.count
+      let eighths = storageShare?.eighths ?? DeviceShare.whole
+      if eighths != schedulers[device.rawValue].backgroundEighths {
+        schedulers[device.rawValue].backgroundEighths = eighths
+      }
+    }
     guard let grant = schedulers[device.rawValue].next(now: now) else { return nil }
     forget(grant.item)
     return grant

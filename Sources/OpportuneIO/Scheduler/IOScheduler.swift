@@ -1,5 +1,6 @@
 import DequeModule
 internal import OpportuneBase
+import OpportuneScheduler
 
 /// The I/O scheduler of one device: queues of requests by app and class, and all limits on background.
 ///
@@ -65,6 +66,13 @@ package struct IOScheduler<Item> {
   /// Foreground requests that are at the device without having been granted here: reads that wait on their
   /// callers' threads.
   package var foregroundElsewhere = 0
+  /// What background has of its cap and of its rates, 1 to 8 eighths: what apps' targets leave it.
+  package var backgroundEighths = DeviceShare.whole {
+    didSet {
+      bytes?.eighths = backgroundEighths
+      operations?.eighths = backgroundEighths
+    }
+  }
   package private(set) var queued = [0, 0]
   /// Whether the cap has held background back since the last foreground request ended.
   private var capWasReached = false
@@ -283,15 +291,18 @@ package struct IOScheduler<Item> {
     guard grant.cost.occupies else { return }
     assert(inFlight[grant.ioClass.index] > 0)
     inFlight[grant.ioClass.index] -= 1
+    // Not where only a part of the adaptive cap holds, or it would grow until that part is as much as the
+    // whole was.
+    let wasLimiting = capWasReached && backgroundEighths == DeviceShare.whole
     switch grant.ioClass {
     case .foreground:
       adaptive?.foregroundFinished(
-        sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: capWasReached)
+        sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: wasLimiting)
       capWasReached = false
     case .background:
       // A foreground request that still waits may be late already.
       guard inFlight[0] == 0, queued[0] == 0 else { return }
-      adaptive?.backgroundFinished(now: now, wasLimiting: capWasReached)
+      adaptive?.backgroundFinished(now: now, wasLimiting: wasLimiting)
     }
   }
 
@@ -309,11 +320,13 @@ package struct IOScheduler<Item> {
   /// How many background requests may be in flight while background does not yield.
   var cap: Int {
     let room = policy.depth > 1 ? policy.depth - 1 : 1
-    return switch policy.cap {
-    case .none: room
-    case .fixed(let count): min(count, room)
-    case .adaptive: min(adaptive?.value ?? 1, room)
-    }
+    let whole =
+      switch policy.cap {
+      case .none: room
+      case .fixed(let count): min(count, room)
+      case .adaptive: min(adaptive?.value ?? 1, room)
+      }
+    return max(1, whole * backgroundEighths / DeviceShare.whole)
   }
 
   /// The part of the cap that background may use now.

@@ -1,3 +1,5 @@
+import OpportuneScheduler
+
 /// A token bucket, a rate with a burst, in exact integers. Over any span of t nanoseconds at most `burst +
 /// rate * t / 1e9` units are taken, and no fraction is lost however often it is updated.
 ///
@@ -12,6 +14,8 @@ struct TokenBucket: Sendable, Equatable {
   let rate: UInt64
   /// Units.
   let burst: UInt64
+  /// How much of the rate holds, 1 to 8 eighths. A change counts from the last ``advance(to:)`` on.
+  var eighths = DeviceShare.whole
   private(set) var level: UInt64
   private var readAt: UInt64
 
@@ -22,6 +26,9 @@ struct TokenBucket: Sendable, Equatable {
     level = self.burst * Self.scale
     readAt = now
   }
+
+  /// Does not overflow, by ``rateRange``.
+  private var rateNow: UInt64 { max(1, rate * UInt64(eighths) / UInt64(DeviceShare.whole)) }
 
   private var full: UInt64 { burst * Self.scale }
 
@@ -34,8 +41,8 @@ struct TokenBucket: Sendable, Equatable {
     let elapsed = now - readAt
     readAt = now
     let missing = full - level
-    // rate * elapsed may overflow; it is not needed once it would fill the bucket.
-    level = elapsed >= nanoseconds(for: missing) ? full : level + rate * elapsed
+    // rateNow * elapsed may overflow; it is not needed once it would fill the bucket.
+    level = elapsed >= nanoseconds(for: missing) ? full : level + rateNow * elapsed
   }
 
   /// Takes `units` and returns true; or takes nothing and returns false.
@@ -63,5 +70,7 @@ struct TokenBucket: Sendable, Equatable {
     return wanted <= level ? 0 : nanoseconds(for: wanted - level)
   }
 
-  private func nanoseconds(for amount: UInt64) -> UInt64 { amount / rate + (amount % rate == 0 ? 0 : 1) }
+  private func nanoseconds(for amount: UInt64) -> UInt64 {
+    amount / rateNow + (amount % rateNow == 0 ? 0 : 1)
+  }
 }

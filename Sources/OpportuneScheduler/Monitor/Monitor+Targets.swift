@@ -1,8 +1,8 @@
 internal import COpportune
 import Logging
 
-/// Targets of apps: how many workers background work may have. The policy is in ``TargetPolicy``. Looks come
-/// with the tick, so only while jobs run, and only while there is a target or a cap.
+/// Targets of apps: how many workers background work may have, and how much of the storage device. The policy
+/// is in ``TargetPolicy``, what its levels mean in ``BackgroundLevels``. Looks come with the tick, so only while jobs run, and only while there is a target or a cap.
 extension Monitor {
   struct Targets {
     var policy = TargetPolicy()
@@ -29,13 +29,17 @@ extension Monitor {
       }
       return false
     }
+    let levels = BackgroundLevels(width: engine.width, movesDevice: engine.deviceShare.isFollowed)
+    let limit = min(targets.policy.cap ?? levels.top, levels.top)
     let change = targets.policy.look(
-      readings, running: backgroundRunning(in: pool), width: engine.width, now: opp_now_ns())
+      readings, running: levels.level(running: backgroundRunning(in: pool), under: limit), width: levels.top,
+      now: opp_now_ns())
     guard let change else { return }
     // At the whole width there is no cap: a width that grows later counts at once.
-    pool.cap = targets.policy.cap ?? .max
+    pool.cap = targets.policy.cap.map { levels.workers(at: $0) } ?? .max
+    engine.deviceShare.eighths = levels.eighths(at: targets.policy.cap ?? levels.top)
     engine.resize(pool)
-    tell(change, engine)
+    tell(change, levels, engine)
   }
 
   /// Demoted foreground work has a run token of this pool at times, and is no background work.
@@ -46,19 +50,21 @@ extension Monitor {
     }
   }
 
-  private func tell(_ change: TargetPolicy.Change, _ engine: Engine) {
+  private func tell(_ change: TargetPolicy.Change, _ levels: BackgroundLevels, _ engine: Engine) {
     if change.to < change.from { targets.share.cuts += 1 }
     if change.to > change.from { targets.share.raises += 1 }
     let app = targets.apps.first { $0.number == change.app }?.name
     (targets.share.reason, targets.share.app) = (change.reason, app)
     var metadata: Logger.Metadata = [
-      "from": "\(change.from)", "to": "\(change.to)", "reason": "\(change.reason.rawValue)",
+      "from": "\(levels.workers(at: change.from))", "to": "\(levels.workers(at: change.to))",
+      "reason": "\(change.reason.rawValue)",
     ]
+    if levels.movesDevice { metadata["device"] = "\(levels.eighths(at: change.to))/\(DeviceShare.whole)" }
     if let app { metadata["app"] = "\(app)" }
     if change.reason == .outOfReach {
       engine.log(.notice, "a target is missed, and background cannot give more for it", metadata)
     } else {
-      engine.log(.info, "workers of background work changed for a target", metadata)
+      engine.log(.info, "what background work may have changed for a target", metadata)
     }
   }
 }

@@ -387,6 +387,7 @@ final class Monitor: @unchecked Sendable {
   private func snapshot(of engine: Engine) -> Snapshot {
     // Read here, not by who asks: the number of workers and its reason are of one moment.
     var share = targets.share
+    share.device = Double(engine.deviceShare.eighths) / Double(DeviceShare.whole)
     share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
     return Snapshot(
       apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt,

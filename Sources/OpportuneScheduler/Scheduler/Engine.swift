@@ -25,6 +25,7 @@ final class Engine: @unchecked Sendable {
   let core: OpaquePointer
   let pools: [PoolState]
   let accounts: DemotionAccounts
+  let deviceShare = DeviceShare()
   let topology: Topology
   let privileges: KernelPrivileges
   let knowsJobLayout: Bool

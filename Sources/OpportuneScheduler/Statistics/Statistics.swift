@@ -127,13 +127,13 @@ public struct SchedulerStatistics: Sendable {
 
   /// What apps' targets leave the background, and why; see ``App/target(_:)``.
   public struct BackgroundShare: Sendable, Hashable {
-    /// Why the number of background workers was changed.
+    /// Why the background's share was changed.
     public enum Reason: String, Sendable, Hashable {
       /// More than one in a hundred requests were late.
       case late
       /// The same, soon after the number was raised: that was undone.
       case lateOnTrial
-      /// The same; but background has one worker, or has not run, so nothing was changed.
+      /// The same; but background has the least that it may have, or has not run, so nothing was changed.
       case outOfReach
       /// All targets held with room, and background used all that it might.
       case room
@@ -145,9 +145,12 @@ public struct SchedulerStatistics: Sendable {
 
     /// How many workers of background work may run at once now.
     public internal(set) var workers = 0
-    /// How often that was lowered for a target.
+    /// The share of the storage device that background has beside the foreground, as far as an I/O broker
+    /// serves apps of the scheduler: of its requests in flight, and of its rates; 1/8 to 1.
+    public internal(set) var device = 1.0
+    /// How often either was lowered for a target.
     public internal(set) var cuts: UInt64 = 0
-    /// How often it was raised again, as far as targets allow or because they ended.
+    /// How often either was raised again, as far as targets allow or because they ended.
     public internal(set) var raises: UInt64 = 0
     /// The reason of the last change; nil where there was none yet.
     public internal(set) var reason: Reason?

@@ -1,0 +1,34 @@
+import TestSupport
+import Testing
+
+@testable import OpportuneIO
+@testable import OpportuneScheduler
+
+/// What targets of a scheduler's apps leave the background of the storage device.
+@Suite(.bounded) struct TargetShareTests {
+  // R-DISK-02
+  @Test(arguments: backends) func aBrokerFollowsTheSchedulerOfItsApps(backend: IOConfiguration.Backend)
+    async throws
+  {
+    let scheduler = try Scheduler()
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    #expect(!back.deviceShare.isFollowed, "there is no broker")
+    let broker = try makeBroker(backend) { $0.storage.cap = .fixed(8) }
+    let io = try broker.makeIO(for: back)
+    try await io.nop()
+    let whole = try await broker.statistics().storage.cap
+    try #require(whole > 1)
+    for eighths in [4, 1, 8] {
+      let cap = max(1, whole * eighths / 8)
+      back.deviceShare.eighths = eighths
+      // It is read with each request that may go.
+      try await eventually("a cap of \(cap)") {
+        try await io.nop()
+        return try await broker.statistics().storage.cap == cap
+      }
+    }
+    #expect(back.deviceShare.isFollowed)
+    await broker.shutdown()
+    try await scheduler.shutdown()
+  }
+}
