@@ -1,8 +1,9 @@
 internal import COpportune
 import Logging
 
-/// Targets of apps: how many workers background work may have, and how much of the storage device. The policy
-/// is in ``TargetPolicy``, what its levels mean in ``BackgroundLevels``. Looks come with the tick, so only while jobs run, and only while there is a target or a cap.
+/// Targets of apps: how many workers background work may have, and how much of the storage device. The
+/// policy is in ``TargetPolicy``, what its levels mean in ``BackgroundLevels``. Looks come with the tick, so
+/// only while jobs run, and only while there is a target or a cap.
 extension Monitor {
   struct Targets {
     var policy = TargetPolicy()

@@ -1,8 +1,8 @@
 import Synchronization
 
 /// What each level of a ``TargetPolicy`` leaves the background: workers, and with them as large a share of
-/// the storage device, where an I/O broker follows. Below one worker the levels go on with less of the device,
-/// down to an eighth of it: on few cores there is little else to give.
+/// the storage device, where an I/O broker follows. Below one worker the levels go on with less of the
+/// device, down to an eighth of it: on few cores there is little else to give.
 package struct BackgroundLevels: Sendable, Hashable {
   /// How many workers background has at the highest level; at least 1.
   package let width: Int
@@ -12,7 +12,8 @@ package struct BackgroundLevels: Sendable, Hashable {
     (self.width, self.movesDevice) = (max(1, width), movesDevice)
   }
 
-  /// How many levels there are below one worker and its share: each halves that, as long as an eighth is left.
+  /// How many levels there are below one worker and its share: each halves that, as long as an eighth is
+  /// left.
   private var below: Int {
     guard movesDevice, width < DeviceShare.whole else { return 0 }
     return Int.bitWidth - 1 - (DeviceShare.whole / width).leadingZeroBitCount
