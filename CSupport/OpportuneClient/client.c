@@ -190,8 +190,9 @@ static int read_answer(oppclient *client, int64_t end_ms)
     return -EPROTO;
 }
 
-API int oppclient_join(const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal,
-                       size_t size, oppclient **result)
+API int oppclient_join(
+    const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal, size_t size,
+    oppclient **result)
 {
     char standard[sizeof((struct sockaddr_un *)NULL)->sun_path];
     int64_t end_ms = now_ms() + (timeout_ms > 0 ? timeout_ms : 0);
@@ -309,8 +310,8 @@ API int oppclient_dispatch(oppclient *client)
         return -EBUSY;
     send_out(client);
     while (client->error == 0) {
-        ssize_t count = recv(client->descriptor, client->in + client->unread, sizeof client->in - client->unread,
-                             MSG_DONTWAIT);
+        size_t room = sizeof client->in - client->unread;
+        ssize_t count = recv(client->descriptor, client->in + client->unread, room, MSG_DONTWAIT);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -353,7 +354,8 @@ API int64_t oppclient_begin_task(oppclient *client, const char *name)
 {
     char line[LONGEST_LINE];
     int length = snprintf(line, sizeof line, "{\"begin\":%lld,\"name\":", (long long)client->last_task + 1);
-    int quoted = oppclient_line_quote(name, LONGEST_TASK_NAME, line + length, sizeof line - (size_t)length - 3);
+    size_t room = sizeof line - (size_t)length - 3;
+    int quoted = oppclient_line_quote(name, LONGEST_TASK_NAME, line + length, room);
     if (quoted < 0)
         return quoted;
     strcpy(line + length + quoted, "}\n");

@@ -34,10 +34,13 @@ static int32_t hex(struct reader *reader)
         return -1;
     for (int i = 0; i < 4; i++) {
         char c = *reader->at++;
-        int digit = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-        if (digit < 0)
+        char lower = (char)(c | 32);
+        if (c >= '0' && c <= '9')
+            value = value * 16 + (c - '0');
+        else if (lower >= 'a' && lower <= 'f')
+            value = value * 16 + (lower - 'a' + 10);
+        else
             return -1;
-        value = value * 16 + digit;
     }
     return value;
 }
@@ -144,7 +147,8 @@ static bool take_word(struct reader *reader, char *out, size_t size)
 {
     size_t used = 0;
     skip_space(reader);
-    while (reader->at < reader->end && strchr("+-.0123456789aefnlrstuE", *reader->at) != NULL && *reader->at != 0) {
+    const char *allowed = "+-.0123456789aefnlrstuE";
+    while (reader->at < reader->end && *reader->at != 0 && strchr(allowed, *reader->at) != NULL) {
         if (used + 1 >= size)
             return false;
         out[used++] = *reader->at++;
@@ -226,8 +230,8 @@ int oppclient_line_quote(const char *text, size_t most, char *out, size_t size)
                 return -EILSEQ;
         /* Too long for two bytes, halves of pairs, beyond the last: no characters. */
         unsigned char second = (unsigned char)text[1];
-        if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90)
-            || (first == 0xf4 && second > 0x8f))
+        if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)
+            || (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
             return -EILSEQ;
         if (++characters > most || used + 8 > size)
             return -EINVAL;

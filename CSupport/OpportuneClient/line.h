@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a line may say; strings are empty and numbers 0 where it does not. Texts are cut at whole characters. */
+/*
+ * What a line may say; strings are empty and numbers 0 where it does not. Texts are cut at whole characters.
+ */
 struct oppclient_line {
     bool ok;
     uint64_t id;
@@ -18,7 +20,10 @@ struct oppclient_line {
     char reason[256];
 };
 
-/* False where it is no object of strings, numbers, true, false and null. Keys that are not known are left out. */
+/*
+ * False where it is no object of strings, numbers, true, false and null. Keys that are not known are left
+ * out.
+ */
 bool oppclient_line_read(const char *text, size_t length, struct oppclient_line *line);
 
 /*

@@ -100,13 +100,15 @@ static oppclient *join(const char *answer, int *host, int wanted, char *refusal,
 static void lines_are_read(void)
 {
     struct oppclient_line line;
-    const char *text = " {\"ok\":true,\"id\":18446744073709551615,\"task\":-7,\"grace_s\":0.25,\"later\":null,"
+    const char *text = " {\"ok\":true,\"id\":18446744073709551615,\"task\":-7,\"grace_s\":0.25,"
+                       "\"later\":null,"
                        "\"name\":\"a\\n\\u00e4\\ud83d\\ude00\",\"other\":\"x\"} ";
     CHECK(oppclient_line_read(text, strlen(text), &line));
     CHECK(line.ok && line.id == UINT64_MAX && line.task == -7 && line.grace_ns == 250000000);
     CHECK(strcmp(line.name, "a\n\xc3\xa4\xf0\x9f\x98\x80") == 0);
-    const char *bad[] = {"", "{", "[]", "null", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1}x", "{\"a\":1,}",
-                         "{\"a\":[1]}", "{\"a\":{}}", "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\\u00\"}",
+    const char *bad[] = {"", "{", "[]", "null", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1}x",
+                         "{\"a\":1,}", "{\"a\":[1]}", "{\"a\":{}}", "{\"a\":\"\\x\"}",
+                         "{\"a\":\"\\ud800\"}", "{\"a\":\"\\u00\"}",
                          "{\"a\":\"\\u0000\"}", "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", "{\"a\":\"\\"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (oppclient_line_read(bad[i], strlen(bad[i]), &line)) {
@@ -125,7 +127,8 @@ static void lines_are_read(void)
     CHECK(oppclient_line_quote("a\"\\\n\xc3\xa4", 5, out, sizeof out) == 15);
     CHECK(strcmp(out, "\"a\\\"\\\\\\u000a\xc3\xa4\"") == 0);
     CHECK(oppclient_line_quote("abc", 2, out, sizeof out) == -EINVAL);
-    const char *none[] = {"\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"};
+    const char *none[] = {"\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xe2\x82"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         CHECK(oppclient_line_quote(none[i], 10, out, sizeof out) == -EILSEQ);
 }

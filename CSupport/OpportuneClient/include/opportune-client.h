@@ -65,7 +65,9 @@ typedef struct oppclient_notice {
     const char *OPPCLIENT_NULLABLE reason; /* for people, as long as the handler runs; NULL: none */
 } oppclient_notice;
 
-/* Called by oppclient_dispatch alone. It may call every function but oppclient_dispatch and oppclient_close. */
+/*
+ * Called by oppclient_dispatch alone. It may call every function but oppclient_dispatch and oppclient_close.
+ */
 typedef void (*oppclient_handler)(
     oppclient *OPPCLIENT_NONNULL client, const oppclient_notice *OPPCLIENT_NONNULL notice,
     void *OPPCLIENT_NULLABLE context);
