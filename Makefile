@@ -36,14 +36,16 @@ docs: ## Build the documentation into docs/.docc-build.
 requirements: ## Write docs/requirements.md anew from the ids that tests name.
 	@scripts/requirements $(ARGS)
 
-clibrary: ## Build the C core as a library of its own, libopportune-core, which needs no Swift.
+clibrary: ## Build the C core and the client of the host as libraries of their own, which need no Swift.
 	@$(MAKE) -s -C CSupport/OpportuneCore
+	@$(MAKE) -s -C CSupport/OpportuneClient
 
 install: install-clibrary ## Install the command, units, manual page, completions and the C library: PREFIX=/usr/local, DESTDIR= for packagers.
 	@scripts/install
 
-install-clibrary: ## Install the C library alone, without Swift.
+install-clibrary: ## Install the C libraries alone, without Swift.
 	@$(MAKE) -s -C CSupport/OpportuneCore install
+	@$(MAKE) -s -C CSupport/OpportuneClient install
 
 library: ## Build libopportune, all of it for programs without Swift, with the Swift runtime inside.
 	@$(MAKE) -s -C CSupport/OpportuneC
@@ -57,8 +59,9 @@ uninstall-library: ## Take away libopportune.
 uninstall: uninstall-clibrary ## Take away what install has put there; the same PREFIX and DESTDIR.
 	@scripts/install --uninstall
 
-uninstall-clibrary: ## Take away the C library.
+uninstall-clibrary: ## Take away the C libraries.
 	@$(MAKE) -s -C CSupport/OpportuneCore uninstall
+	@$(MAKE) -s -C CSupport/OpportuneClient uninstall
 
 deb: ## Build Debian packages of the command and of the C library; ARGS=--check has lintian look at them.
 	@scripts/deb $(ARGS)

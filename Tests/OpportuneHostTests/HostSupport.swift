@@ -12,7 +12,7 @@ final class Hosted {
   init(
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
-    front: FrontChoice? = nil
+    front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60)
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -20,6 +20,7 @@ final class Hosted {
     configuration.grace = grace
     configuration.locks = locks
     configuration.catalog = catalog
+    (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
     configuration.displayLimit = .seconds(1)

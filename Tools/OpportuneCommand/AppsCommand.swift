@@ -112,7 +112,8 @@ struct SuspendCommand: ParsableCommand {
     discussion: """
       When this returns with status 0, nothing of it executes. Its memory and connections stay; peers wait for it.
 
-      Where it holds a lock of a file it goes on for the host's grace, to let go; then it stays running (refuse), is \
+      A program that cooperates is told first, and has the host's grace for each answer and a limit for its background \
+      tasks. Where it holds a lock of a file it goes on for the host's grace, to let go; then it stays running (refuse), is \
       terminated instead, or is suspended all the same (ignore). An app that is kept is not suspended.
 
       Example: opportune suspend make
@@ -124,9 +125,12 @@ struct SuspendCommand: ParsableCommand {
   func run() throws {
     var request = HostRequest(.suspend, name: change.name)
     request.locks = locks
+    var told: Set<String> = []
     while true {
       let answer = try change.socket.ask(request, within: change.patience.limit)
-      for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
+      for note in answer.notes ?? [] where told.insert(note).inserted {
+        printToStandardError("Note: \(note)")
+      }
       guard let wait = answer.wait else { return }
       // A moment more, since the host looks at it then.
       usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)

@@ -68,6 +68,10 @@ struct HostCommand: ParsableCommand {
   @OptionGroup var socket: HostSocketOption
   @Option(help: "How programs are stopped: auto, cgroup or signals.") var backend = Backend.auto
   @Option(help: "Seconds from SIGTERM to the kill, 0.1 to 3600.") var grace = 5.0
+  @Option(help: "Seconds that a program which cooperates has for each answer, 0.1 to 3600.")
+  var answerGrace = 5.0
+  @Option(help: "Seconds that its background tasks may go on when it is to be suspended, 0 to 3600.")
+  var taskLimit = 30.0
   @Option(help: "Apps that hold locks of files are to be suspended: refuse, terminate or ignore.")
   var locks = LockPolicy.Answer.refuse
   @Option(
@@ -85,6 +89,8 @@ struct HostCommand: ParsableCommand {
 
   func validate() throws {
     try checkRange(grace, "--grace", 0.1...3600)
+    try checkRange(answerGrace, "--answer-grace", 0.1...3600)
+    try checkRange(taskLimit, "--task-limit", 0...3600)
     try checkRange(lockGrace, "--lock-grace", 0...3600)
   }
 
@@ -107,6 +113,8 @@ struct HostCommand: ParsableCommand {
       var configuration = HostConfiguration()
       configuration.backend = backend
       configuration.grace = .milliseconds(Int64(grace * 1000))
+      configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
+      configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)

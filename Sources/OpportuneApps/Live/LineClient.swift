@@ -25,6 +25,8 @@ struct LineClient {
     deadline = .now + patience
   }
 
+  /// Whether nothing is unanswered.
+  var hasSaidAll: Bool { unread.isEmpty }
   var hasTakenAll: Bool { unsent.isEmpty }
   /// Whether a line can be answered now.
   var hasLine: Bool {

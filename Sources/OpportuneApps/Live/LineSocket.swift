@@ -19,18 +19,22 @@ package final class LineSocket: Sendable {
   ///   - patience: the time limit of a client to send a line, and to read its answer.
   ///   - folderPatience: as of ``LocalSocket/listening(at:mode:patience:say:)``.
   ///   - mayAsk: whether a user's connection stays open after an answer.
+  ///   - handOver: called before that, for a line after which nothing else has been sent.
   ///   - answer: called on the socket's thread for each line; the line is `nil` where it is too long.
   /// - Throws: ``PushError``: `path`, `taken`, `system`.
   package init(
     path: String, mode: UInt32, patience: Duration = .seconds(5), folderPatience: Duration = .seconds(2),
     say: (String) -> Void = { _ in }, mayAsk: @escaping @Sendable (_ user: UInt32?) -> Bool,
-    answer: @escaping @Sendable (_ line: Data?, _ user: UInt32?) -> String
+    answer: @escaping @Sendable (_ line: Data?, _ user: UInt32?) -> String,
+    handOver: @escaping @Sendable (_ line: Data, _ descriptor: Int32, _ user: UInt32?) -> LineHandover = {
+      _, _, _ in .no
+    }
   ) throws(PushError) {
     self.path = path
     (descriptor, file) = try LocalSocket.listening(
       at: path, mode: mode, patience: folderPatience, say: say)
     let descriptor = descriptor
-    let service = LineService(patience: patience, mayAsk: mayAsk, answer: answer)
+    let service = LineService(patience: patience, mayAsk: mayAsk, answer: answer, handOver: handOver)
     Thread.detachNewThread { Self.serve(descriptor, service) }
   }
 
@@ -83,11 +87,22 @@ package final class LineSocket: Sendable {
   private static let pause: Int32 = 100
 }
 
+/// What becomes of a connection by a line.
+package enum LineHandover: Sendable {
+  /// The line is answered as others.
+  case no
+  /// The connection is another's, who closes its descriptor.
+  case taken
+  /// It could not be another's; the answer.
+  case refused(String)
+}
+
 /// How lines are answered.
 private struct LineService: Sendable {
   let patience: Duration
   let mayAsk: @Sendable (UInt32?) -> Bool
   let answer: @Sendable (Data?, UInt32?) -> String
+  let handOver: @Sendable (Data, Int32, UInt32?) -> LineHandover
 
   /// Serves one client once: sends pending output, or answers one line, if there is one.
   ///
@@ -97,7 +112,12 @@ private struct LineService: Sendable {
     client.send()
     if client.hasTakenAll, let line = client.takeLine() {
       let isTooLong = line.count >= LocalSocket.longestLine
-      let text = answer(isTooLong ? nil : line, client.user)
+      let text: String
+      switch isTooLong || !client.hasSaidAll ? .no : handOver(line, client.descriptor, client.user) {
+      case .taken: return nil
+      case .refused(let reason): text = reason
+      case .no: text = answer(isTooLong ? nil : line, client.user)
+      }
       client.isLast = isTooLong || !mayAsk(client.user)
       // One line, whatever names it contains; JSON escapes line feeds.
       client.say(

@@ -21,8 +21,6 @@ extension HostCore {
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])
     case .taskEnded(let task): if app.task == task { app.task = nil }
-    // Who has a grace of its own is killed when that is over.
-    case .diagnose(.callbackOverrun(.willTerminate)): if app.killAt == nil { kill(app) }
     case .diagnose(.sliceOverrun): app.note(["not all of it had stopped in time"])
     case .launched, .moved, .ignored, .expire, .pauseAudio, .resumeAudio, .deliver, .coalesced, .notify, .ask,
       .data, .heartbeat, .fetch, .locationEvent, .completion, .granted, .denied, .revoked, .lockGranted,
@@ -34,13 +32,14 @@ extension HostCore {
 
   private func carryOut(_ effect: LifecycleEffect, of app: HostedProcess) -> AppEvent? {
     switch effect {
-    case .deliver(.willTerminate):
-      app.killAt = app.declared?.grace.map { now + $0 }
-      app.group.signal(SIGTERM)
-      // Stopped from a terminal, it would not hear of it.
-      app.group.signal(SIGCONT)
-      return nil  // its return is its end, and the system's limit of callbacks is the grace
-    case .deliver(let callback): return .returned(callback)
+    case .deliver(let callback):
+      if let client = app.client {
+        client.ask(.callback(callback), now: now)
+        return nil
+      }
+      guard callback == .willTerminate else { return .returned(callback) }
+      askToEnd(app)
+      return nil  // its return is its end
     case .stopExecution:
       do throws(ProcessHostError) {
         try app.classes.hurrying { () throws(ProcessHostError) in
@@ -53,14 +52,18 @@ extension HostCore {
       }
     case .resumeExecution:
       do throws(ProcessHostError) { try app.group.thaw() } catch { app.note(["\(error)"]) }
+      endFarewell(app)
+      return nil
+    case .warnOfMemory:
+      app.client?.ask(.memoryWarning, now: now)
       return nil
     case .takeBack:
-      // Who has been sent SIGTERM has its grace.
+      // Who has been told has its grace.
       let view = system.view(of: app.id)
       if view?.state == .terminated, view?.callbacks.contains(.willTerminate) != true { kill(app) }
       return nil
     // There is no store for the memory of processes yet; nobody can ask for it.
-    case .start, .takeSnapshot, .saveState, .restoreState, .deleteState, .warnOfMemory: return nil
+    case .start, .takeSnapshot, .saveState, .restoreState, .deleteState: return nil
     }
   }
 

@@ -14,14 +14,25 @@ extension HostCore {
     let outcome = outcomes.removeValue(forKey: name)
     if isAgain, let outcome { throw outcome }
     let app = try app(name)
-    if isAgain, let pending = app.pending { return (pending.until - now, pending.reason) }
+    if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
     app.pending = nil
     var policy = configuration.locks
     policy.answer = answer ?? app.declared?.locks ?? policy.answer
     return try suspend(app, askedAt: now, policy)
   }
 
+  /// - Throws: as ``suspendTold(_:askedAt:_:)``; then a program that was told that it stops is told that it
+  ///   does not.
   private func suspend(
+    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    do throws(ProcessHostError) { return try suspendTold(app, askedAt: askedAt, policy) } catch {
+      if case .notStopped = error.code {} else { endFarewell(app) }  // that one stops later
+      throw error
+    }
+  }
+
+  private func suspendTold(
     _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     if let why = app.declaredKeep {
@@ -35,6 +46,12 @@ extension HostCore {
     guard system.state(of: app.id)?.mayExecute == true else {
       try stopKeepingDisplay(app)
       return nil
+    }
+    if let (until, reason) = try farewell(app) {
+      let pending = PendingSuspension(
+        askedAt: askedAt, policy: policy, until: until, reason: reason, isForAnswer: true)
+      app.pending = pending
+      return (wait(for: pending), reason)
     }
     let before = decide(app, askedAt, policy)
     guard before == .suspend else { return try act(on: before, app, askedAt, policy) }
@@ -103,11 +120,18 @@ extension HostCore {
     }
   }
 
+  /// How long who asks should wait; an answer may come much sooner than its grace ends.
+  private func wait(for pending: PendingSuspension) -> Duration {
+    let left = pending.until - now
+    return pending.isForAnswer ? min(left, .milliseconds(50)) : left
+  }
+
   /// The grace is over.
   func lookAgain(at app: HostedProcess, _ pending: PendingSuspension) {
     app.pending = nil
     do throws(ProcessHostError) {
-      _ = try suspend(app, askedAt: pending.askedAt, pending.policy)
+      // The grace for locks begins when it has answered.
+      _ = try suspend(app, askedAt: pending.isForAnswer ? now : pending.askedAt, pending.policy)
     } catch {
       outcomes[app.name] = error
       app.note([error.message])
@@ -128,6 +152,7 @@ extension HostCore {
         throw ProcessHostError(.lifecycle(name, "it does not run: it is \(stateName(app))"))
       }
       app.pending = nil
+      endFarewell(app)
     }
     if exemption == nil { app.declaredKeep = nil }
     app.exemption = exemption

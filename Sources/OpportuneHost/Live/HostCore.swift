@@ -162,6 +162,7 @@ final class HostCore {
   func moveForward(_ app: HostedProcess) throws(ProcessHostError) {
     try checkLives(app)
     app.pending = nil
+    endFarewell(app)
     try post(.bringForward, to: app)
     hold(app)
   }
@@ -184,10 +185,7 @@ final class HostCore {
 
   /// - Throws: ``ProcessHostError``: `notStopped` where it stops later, `lifecycle` where it is terminated.
   func stop(_ app: HostedProcess) throws(ProcessHostError) {
-    if system.state(of: app.id)?.isForeground == true { try post(.leave, to: app) }
-    if app.declared?.exitsOnSuspend == true, system.state(of: app.id) == .terminated {
-      throw ProcessHostError(.lifecycle(app.name, "it is terminated instead, as its manifest says"))
-    }
+    try leaveForeground(app)
     if let task = app.task {
       app.task = nil
       try post(.does(.endTask(task)), to: app)
@@ -200,9 +198,17 @@ final class HostCore {
     }
   }
 
+  func leaveForeground(_ app: HostedProcess) throws(ProcessHostError) {
+    if system.state(of: app.id)?.isForeground == true { try post(.leave, to: app) }
+    if app.declared?.exitsOnSuspend == true, system.state(of: app.id) == .terminated {
+      throw ProcessHostError(.lifecycle(app.name, "it is terminated instead, as its manifest says"))
+    }
+  }
+
   func resume(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
     app.pending = nil
+    endFarewell(app)
     guard let state = system.state(of: app.id), state == .suspended || state == .stopping else { return }
     try post(.completion, to: app)
     hold(app)
@@ -227,7 +233,8 @@ final class HostCore {
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
         memoryBytes: ProcessTable.memory(of: members),
         keptBy: (app.task == nil ? [] : ["task"]) + (app.declaredKeep.map { [$0] } ?? [])
-          + (app.exemption.map { [$0.text] } ?? []),
+          + (app.exemption.map { [$0.text] } ?? [])
+          + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         notes: app.notes)
     }
   }
@@ -243,6 +250,7 @@ final class HostCore {
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
+      look(at: app)
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
@@ -256,7 +264,7 @@ final class HostCore {
   /// When something is due next, without anybody's doing.
   var nextDeadline: Moment? {
     let own = apps.values.flatMap {
-      [$0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
+      [$0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
     }
     return (own + [system.nextDeadline, front.leavesAt].compactMap(\.self)).min()
   }
@@ -291,6 +299,8 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    app.client?.close("the app has ended")
+    app.client = nil
     front.ended(app.name)
     app.reap()
     app.group.remove()
@@ -305,6 +315,8 @@ final class HostCore {
     for app in apps.values {
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
+      app.client?.close("the host ends")
+      app.client = nil
       if app.watched >= 0 { close(app.watched) }
     }
     apps = [:]

@@ -23,6 +23,8 @@ final class HostedProcess {
   var backgroundEnd: Moment?
   /// When its own grace is over.
   var killAt: Moment?
+  /// The process of it that has joined.
+  var client: ProgramClient?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// A descriptor of a child of this process, which nobody else reaps; -1: none.
@@ -63,13 +65,15 @@ final class HostedProcess {
   func note(_ new: [String]) { for one in new where !notes.contains(one) { notes.append(one) } }
 }
 
-/// An app that is to be suspended, and holds locks.
+/// An app that is to be suspended, and holds locks or has not answered.
 struct PendingSuspension {
   let askedAt: Moment
   let policy: LockPolicy
   /// When it is looked at again.
   let until: Moment
   let reason: String
+  /// Whether it waits for its program's answer, and for no lock.
+  var isForAnswer = false
 }
 
 /// What is told of an app.
@@ -114,6 +118,10 @@ package struct HostConfiguration: Sendable {
   package var backend = Backend.auto
   /// From SIGTERM to the kill of what is left.
   package var grace: Duration = .seconds(5)
+  /// How long a program that has joined may take for each answer.
+  package var answerGrace: Duration = .seconds(5)
+  /// How long background tasks of such a program may go on when it is to be suspended.
+  package var taskLimit: Duration = .seconds(30)
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
   /// What becomes of an app that holds locks when it is to be suspended.
@@ -144,8 +152,10 @@ package struct HostConfiguration: Sendable {
     policy.completionsReanimate = true
     // Processes that wait for a disk stop when the kernel lets them: no reason to lose their work.
     policy.sliceOverrun = .report
-    // The one callback that takes time is the last one, SIGTERM.
-    policy.callbackLimit = grace
+    // The host has limits of its own for callbacks, each from when it is asked, and goes on after them as if
+    // they had returned; an overrun would terminate.
+    policy.callbackLimit = .seconds(86_400)
+    policy.grace = .seconds(86_400)
     return policy
   }
 }

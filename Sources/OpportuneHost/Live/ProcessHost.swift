@@ -130,6 +130,21 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
   }
 
+  /// A process that is of an app joins, to be told before the host acts.
+  ///
+  /// - Parameters:
+  ///   - descriptor: its connection, which is the host's unless this throws.
+  ///   - pid: as the kernel knows it of the connection.
+  /// - Throws: ``ProcessHostError``: `process` where it is of no app, `lifecycle`.
+  package func join(_ descriptor: Int32, pid: Int32) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.join(descriptor, pid: pid) }
+  }
+
+  /// Tells an app that has joined that memory is short.
+  package func warn(_ name: String) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in try core.warn(name) }
+  }
+
   /// Those that have a manifest, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
     let running = Set(apps().map(\.id))
@@ -192,20 +207,34 @@ private final class HostEngine: @unchecked Sendable {
     opp_host_event_tell(wake)
   }
 
+  /// What an app's descriptor is waited for.
+  private struct Watched {
+    let name: String
+    let polled: pollfd
+  }
+
   func run() {
     let follower = front.map { FrontFollower($0) }
     var ready: Set<Int32> = []
     while true {
       let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
-      let (watched, next, isOver) = lock.withLock {
-        () -> ([(name: String, descriptor: Int32)], Moment?, Bool) in
+      let (watched, clients, next, isOver) = lock.withLock {
+        () -> ([Watched], [Watched], Moment?, Bool) in
         for event in heard where !hasStopped { core.heard(event) }
         core.advance()
-        let watched = core.apps.values.filter { $0.watched >= 0 }.map { ($0.name, $0.watched) }
-        return (watched, core.nextDeadline, hasStopped)
+        let watched = core.apps.values.filter { $0.watched >= 0 }.map {
+          Watched(name: $0.name, polled: pollfd(fd: $0.watched, events: Int16(POLLIN), revents: 0))
+        }
+        let clients = core.apps.values.compactMap { app in
+          app.client.map {
+            let events = Int16(POLLIN | ($0.hasUnsent ? POLLOUT : 0))
+            return Watched(name: app.name, polled: pollfd(fd: $0.descriptor, events: events, revents: 0))
+          }
+        }
+        return (watched, clients, core.nextDeadline, hasStopped)
       }
       if isOver { return }
-      var polled = watched.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+      var polled = (watched + clients).map(\.polled)
       polled.append(pollfd(fd: wake, events: Int16(POLLIN), revents: 0))
       polled += follower?.waits ?? []
       // Rounded up, so that the last wait is not a spin.
@@ -213,11 +242,14 @@ private final class HostEngine: @unchecked Sendable {
       let left = due.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
       guard poll(&polled, nfds_t(polled.count), left ?? -1) >= 0 || errno == EINTR else { return }
       opp_host_event_take(wake)
-      ready = Set(polled.dropFirst(watched.count + 1).filter { $0.revents != 0 }.map(\.fd))
+      ready = Set(polled.dropFirst(watched.count + clients.count + 1).filter { $0.revents != 0 }.map(\.fd))
       lock.withLock {
         for (index, one) in watched.enumerated() where polled[index].revents != 0 {
           // Another descriptor of that number, by now, is looked at for nothing.
-          if let app = core.apps[one.name], app.watched == one.descriptor { core.memberEnded(app) }
+          if let app = core.apps[one.name], app.watched == one.polled.fd { core.memberEnded(app) }
+        }
+        for (index, one) in clients.enumerated() where polled[watched.count + index].revents != 0 {
+          if let app = core.apps[one.name], app.client?.descriptor == one.polled.fd { core.heard(from: app) }
         }
       }
     }

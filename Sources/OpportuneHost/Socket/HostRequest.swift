@@ -20,10 +20,15 @@ package struct HostRequest: Sendable, Hashable, Codable {
     case terminate
     /// Exempts an app from suspension, or ends that.
     case keep
+    /// Tells an app whose program has joined that memory is short.
+    case warn
+    /// The process that asks is of an app, and is to be told before the host acts; the connection is for that
+    /// from then on.
+    case join
   }
 
   package var request: Action
-  /// The app; required by all but `apps` and `adopt`, which takes the program's, with a number where it is
+  /// The app; required by all but `apps`, `join` and `adopt`, which takes the program's, with a number where it is
   /// taken.
   package var name: String?
   /// For `adopt`: the process.
@@ -80,7 +85,7 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var error: String?
   /// To `apps`.
   package var apps: [AppEntry]?
-  /// To `adopt`: the app's name.
+  /// To `adopt` and `join`: the app's name.
   package var name: String?
   /// To `adopt`: for the variable `OPPORTUNE_APP` of the program's environment.
   package var mark: String?

@@ -46,6 +46,16 @@ package enum HostSocket {
         }
         guard let host = host() else { return HostAnswer.refused("the host starts or ends").line }
         return answer(line, host).line
+      },
+      handOver: { line, descriptor, user in
+        // Looked at twice only if it may be one.
+        guard user == own, line.range(of: Data("join".utf8)) != nil, let host = host(),
+          HostRequest.read(line)?.request == .join
+        else { return .no }
+        do throws(ProcessHostError) { try host.join(descriptor, pid: process(of: descriptor)) } catch {
+          return .refused(HostAnswer.refused(error.message).line)
+        }
+        return .taken
       })
   }
 
@@ -70,6 +80,7 @@ package enum HostSocket {
       if request.all == true { answer.apps = (host.apps() + host.known()).sorted { $0.id < $1.id } }
       return answer
     }
+    if request.request == .join { return .refused("join: nothing may be sent before its answer") }
     if request.request == .adopt {
       guard let pid = request.pid else { return .refused("adopt needs a pid") }
       let (name, mark) = try host.adopt(
@@ -81,7 +92,8 @@ package enum HostSocket {
     }
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
     switch request.request {
-    case .apps, .adopt: break
+    case .apps, .adopt, .join: break
+    case .warn: try host.warn(name)
     case .start: answer.pid = try host.start(name, foreground: request.foreground == true)
     case .front: try host.bringForward(name)
     case .suspend:

@@ -1,0 +1,382 @@
+#include "opportune-client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "line.h"
+
+#define API __attribute__((visibility("default")))
+
+enum {
+    LONGEST_LINE = 4096,      /* of the host to a program; a reason is cut by it */
+    LONGEST_TASK_NAME = 100,  /* characters */
+    MOST_UNSENT = 16 * 1024
+};
+
+struct oppclient {
+    int descriptor;
+    int error;            /* -EPIPE: it is over */
+    bool is_in_handler;
+    bool is_deferred;     /* by the handler that runs */
+    bool has_told_left;
+    uint64_t asked;       /* the question that waits; 0: none. The host asks one after another */
+    int64_t last_task;
+    oppclient_handler handler;
+    void *context;
+    size_t unsent;
+    size_t unread;
+    char reason[256];     /* why it is over */
+    char name[256];
+    char out[MOST_UNSENT];
+    char in[LONGEST_LINE];
+};
+
+static const struct {
+    const char *name;
+    oppclient_event event;
+} events[] = {
+    {"didFinishLaunching", OPPCLIENT_DID_FINISH_LAUNCHING},
+    {"willEnterForeground", OPPCLIENT_WILL_ENTER_FOREGROUND},
+    {"didBecomeActive", OPPCLIENT_DID_BECOME_ACTIVE},
+    {"willResignActive", OPPCLIENT_WILL_RESIGN_ACTIVE},
+    {"didEnterBackground", OPPCLIENT_DID_ENTER_BACKGROUND},
+    {"willTerminate", OPPCLIENT_WILL_TERMINATE},
+    {"willSuspend", OPPCLIENT_WILL_SUSPEND},
+    {"didResume", OPPCLIENT_DID_RESUME},
+    {"taskExpires", OPPCLIENT_TASK_EXPIRES},
+    {"didReceiveMemoryWarning", OPPCLIENT_MEMORY_WARNING},
+    {"taskBegan", OPPCLIENT_TASK_BEGAN},
+    {"taskRefused", OPPCLIENT_TASK_REFUSED},
+    {"left", OPPCLIENT_LEFT},
+};
+
+static oppclient_event event_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (strcmp(events[i].name, name) == 0)
+            return events[i].event;
+    return OPPCLIENT_UNKNOWN;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The first reason counts. */
+static void end(oppclient *client, const char *reason)
+{
+    if (client->error != 0)
+        return;
+    client->error = -EPIPE;
+    client->asked = 0;
+    snprintf(client->reason, sizeof client->reason, "%s", reason);
+}
+
+static void send_out(oppclient *client)
+{
+    while (client->unsent > 0 && client->error == 0) {
+        ssize_t count = send(client->descriptor, client->out, client->unsent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (count <= 0) {
+            /* What it said last may be there to read. */
+            client->unsent = 0;
+            return;
+        }
+        client->unsent -= (size_t)count;
+        memmove(client->out, client->out + count, client->unsent);
+    }
+}
+
+static int say(oppclient *client, const char *line)
+{
+    size_t length = strlen(line);
+    if (client->error != 0)
+        return client->error;
+    if (client->unsent + length > sizeof client->out)
+        return -ENOBUFS;
+    memcpy(client->out + client->unsent, line, length);
+    client->unsent += length;
+    send_out(client);
+    return 0;
+}
+
+API int oppclient_standard_path(char *path, size_t size)
+{
+    const char *named = getenv("OPPORTUNE_SOCKET");
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    int length;
+    if (named != NULL && named[0] != 0)
+        length = snprintf(path, size, "%s", named);
+    else if (geteuid() == 0)
+        length = snprintf(path, size, "/run/opportune/host.sock");
+    else if (folder != NULL && folder[0] == '/')
+        length = snprintf(path, size, "%s/opportune/host.sock", folder);
+    else
+        return -ENOENT;
+    return length < 0 || (size_t)length >= size ? -ENAMETOOLONG : 0;
+}
+
+/* Waits for the descriptor until `end_ms`. */
+static int wait_for(int descriptor, short what, int64_t end_ms)
+{
+    for (;;) {
+        int64_t left = end_ms - now_ms();
+        struct pollfd polled = {.fd = descriptor, .events = what};
+        int count = poll(&polled, 1, left > 0 ? (int)left : 0);
+        if (count > 0)
+            return 0;
+        if (count == 0)
+            return -ETIMEDOUT;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+static int connect_to(oppclient *client, const char *path, int64_t end_ms)
+{
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof place.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(place.sun_path, path);
+    client->descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (client->descriptor < 0)
+        return -errno;
+    while (connect(client->descriptor, (struct sockaddr *)&place, sizeof place) != 0) {
+        if (errno == EINTR)
+            continue;
+        /* The host's queue is full; the kernel has no event for its room. */
+        if (errno != EAGAIN)
+            return -errno;
+        if (now_ms() >= end_ms)
+            return -ETIMEDOUT;
+        poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
+/* One line, up to its line feed and no further. */
+static int read_answer(oppclient *client, int64_t end_ms)
+{
+    client->unread = 0;
+    while (client->unread < sizeof client->in) {
+        int error = wait_for(client->descriptor, POLLIN, end_ms);
+        if (error != 0)
+            return error;
+        /* One byte at a time: what follows is for dispatch. It is a hundred bytes, once. */
+        ssize_t count = recv(client->descriptor, client->in + client->unread, 1, MSG_DONTWAIT);
+        if (count < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (count <= 0)
+            return count == 0 ? -EPROTO : -errno;
+        if (client->in[client->unread] == '\n')
+            return 0;
+        client->unread++;
+    }
+    return -EPROTO;
+}
+
+API int oppclient_join(
+    const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal, size_t size,
+    oppclient **result)
+{
+    char standard[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    int64_t end_ms = now_ms() + (timeout_ms > 0 ? timeout_ms : 0);
+    struct oppclient_line answer;
+    int error = 0;
+    *result = NULL;
+    if (refusal != NULL && size > 0)
+        refusal[0] = 0;
+    if (path == NULL) {
+        error = oppclient_standard_path(standard, sizeof standard);
+        if (error != 0)
+            return error;
+        path = standard;
+    }
+    oppclient *client = calloc(1, sizeof *client);
+    if (client == NULL)
+        return -ENOMEM;
+    client->descriptor = -1;
+    client->handler = handler;
+    client->context = context;
+    error = connect_to(client, path, end_ms);
+    if (error == 0)
+        error = say(client, "{\"request\":\"join\"}\n");
+    if (error == 0)
+        error = read_answer(client, end_ms);
+    if (error == 0 && !oppclient_line_read(client->in, client->unread, &answer))
+        error = -EPROTO;
+    if (error == 0 && !answer.ok) {
+        error = answer.error[0] != 0 ? -EPERM : -EPROTO;
+        if (refusal != NULL && size > 0)
+            snprintf(refusal, size, "%s", answer.error);
+    }
+    if (error != 0) {
+        oppclient_close(client);
+        return error;
+    }
+    snprintf(client->name, sizeof client->name, "%s", answer.name);
+    client->unread = 0;
+    *result = client;
+    return 0;
+}
+
+API const char *oppclient_name(const oppclient *client) { return client->name; }
+
+API int oppclient_descriptor(const oppclient *client) { return client->descriptor; }
+
+API short oppclient_events(const oppclient *client)
+{
+    return (short)(POLLIN | (client->unsent > 0 ? POLLOUT : 0));
+}
+
+static int send_answer(oppclient *client, uint64_t id)
+{
+    char line[64];
+    client->asked = 0;
+    snprintf(line, sizeof line, "{\"answer\":%llu}\n", (unsigned long long)id);
+    return say(client, line);
+}
+
+static void call(oppclient *client, const oppclient_notice *notice)
+{
+    client->is_in_handler = true;
+    client->is_deferred = false;
+    client->handler(client, notice, client->context);
+    client->is_in_handler = false;
+    if (notice->id != 0 && client->asked == notice->id && !client->is_deferred)
+        (void)send_answer(client, notice->id); /* after its end there is nobody to answer */
+}
+
+static bool take_line(oppclient *client, const char *text, size_t length)
+{
+    struct oppclient_line line;
+    if (!oppclient_line_read(text, length, &line) || line.event[0] == 0) {
+        end(client, "the host has sent a line that is none");
+        return false;
+    }
+    oppclient_notice notice = {.event = event_named(line.event), .id = line.id, .task = line.task};
+    if (line.reason[0] != 0)
+        notice.reason = line.reason;
+    if (notice.event == OPPCLIENT_LEFT) {
+        end(client, line.reason);
+        return false;
+    }
+    /* What is told without a question, and is not known, is of a later host. */
+    if (notice.event == OPPCLIENT_UNKNOWN && line.id == 0)
+        return false;
+    if (line.id != 0) {
+        notice.grace_ns = line.grace_ns;
+        client->asked = line.id;
+    }
+    call(client, &notice);
+    return true;
+}
+
+/* Whole lines that are there. */
+static int take_lines(oppclient *client)
+{
+    int taken = 0;
+    char *found;
+    while (client->error == 0 && (found = memchr(client->in, '\n', client->unread)) != NULL) {
+        size_t length = (size_t)(found - client->in);
+        taken += take_line(client, client->in, length);
+        client->unread -= length + 1;
+        memmove(client->in, found + 1, client->unread);
+    }
+    if (client->error == 0 && client->unread == sizeof client->in)
+        end(client, "the host has sent a line that is too long");
+    return taken;
+}
+
+API int oppclient_dispatch(oppclient *client)
+{
+    int taken = 0;
+    if (client->is_in_handler)
+        return -EBUSY;
+    send_out(client);
+    while (client->error == 0) {
+        size_t room = sizeof client->in - client->unread;
+        ssize_t count = recv(client->descriptor, client->in + client->unread, room, MSG_DONTWAIT);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
+        if (count <= 0) {
+            end(client, "the host has gone");
+            break;
+        }
+        client->unread += (size_t)count;
+        taken += take_lines(client);
+    }
+    if (client->error == 0)
+        return taken;
+    if (!client->has_told_left) {
+        oppclient_notice notice = {.event = OPPCLIENT_LEFT, .reason = client->reason};
+        client->has_told_left = true;
+        call(client, &notice);
+    }
+    return client->error;
+}
+
+API int oppclient_defer(oppclient *client)
+{
+    if (!client->is_in_handler || client->asked == 0)
+        return -EINVAL;
+    client->is_deferred = true;
+    return 0;
+}
+
+API int oppclient_answer(oppclient *client, uint64_t id)
+{
+    if (client->error != 0)
+        return client->error;
+    if (id == 0 || client->asked != id)
+        return -ENOENT;
+    return send_answer(client, id);
+}
+
+API int64_t oppclient_begin_task(oppclient *client, const char *name)
+{
+    char line[LONGEST_LINE];
+    int length = snprintf(line, sizeof line, "{\"begin\":%lld,\"name\":", (long long)client->last_task + 1);
+    size_t room = sizeof line - (size_t)length - 3;
+    int quoted = oppclient_line_quote(name, LONGEST_TASK_NAME, line + length, room);
+    if (quoted < 0)
+        return quoted;
+    strcpy(line + length + quoted, "}\n");
+    int error = say(client, line);
+    return error != 0 ? error : ++client->last_task;
+}
+
+API int oppclient_end_task(oppclient *client, int64_t task)
+{
+    char line[64];
+    if (task <= 0 || task > client->last_task)
+        return -EINVAL;
+    snprintf(line, sizeof line, "{\"end\":%lld}\n", (long long)task);
+    return say(client, line);
+}
+
+API void oppclient_close(oppclient *client)
+{
+    if (client == NULL)
+        return;
+    if (client->descriptor >= 0)
+        close(client->descriptor);
+    free(client);
+}

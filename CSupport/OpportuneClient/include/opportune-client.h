@@ -1,0 +1,140 @@
+/*
+ * libopportune-client: a program that cooperates with the host of programs (`opportune host`).
+ *
+ * A program that is an app of the host, as by `opportune run`, joins it by its Unix socket. From then on the
+ * host tells it before it acts: that it goes to the background, is suspended, comes to the foreground, ends.
+ * Each question has a grace; who does not answer in time is left, and treated as a program that knows nothing
+ * of the host.
+ *
+ * It fits any event loop: wait until `oppclient_descriptor` is ready for `oppclient_events`, then call
+ * `oppclient_dispatch`, which calls the handler and never blocks. There is no thread and no signal in it. A
+ * client is used by one thread at a time. Functions return 0 or a number, or -errno.
+ */
+#ifndef OPPORTUNE_CLIENT_H
+#define OPPORTUNE_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__clang__)
+#define OPPCLIENT_NULLABLE _Nullable
+#define OPPCLIENT_NONNULL _Nonnull
+#else
+#define OPPCLIENT_NULLABLE
+#define OPPCLIENT_NONNULL
+#endif
+
+#define OPPCLIENT_VERSION_MAJOR 0
+#define OPPCLIENT_VERSION_MINOR 1
+#define OPPCLIENT_VERSION_PATCH 0
+
+/* A connection to the host. */
+typedef struct oppclient oppclient;
+
+/* What happens. Later versions may have more. */
+typedef enum oppclient_event {
+    /* Questions, answered when the handler returns unless it defers. The first after joining is told also
+     * where the app was launched long before. */
+    OPPCLIENT_DID_FINISH_LAUNCHING = 1,
+    OPPCLIENT_WILL_ENTER_FOREGROUND = 2,
+    OPPCLIENT_DID_BECOME_ACTIVE = 3,
+    OPPCLIENT_WILL_RESIGN_ACTIVE = 4,
+    OPPCLIENT_DID_ENTER_BACKGROUND = 5, /* the last chance to save that is sure to come */
+    OPPCLIENT_WILL_TERMINATE = 6,       /* SIGTERM follows the answer */
+    OPPCLIENT_WILL_SUSPEND = 7,         /* nothing of the app executes after the answer */
+    OPPCLIENT_DID_RESUME = 8,           /* follows each of the former, whether it was suspended or not */
+    OPPCLIENT_TASK_EXPIRES = 9,         /* the answer ends the task */
+    OPPCLIENT_MEMORY_WARNING = 10,
+    /* Told, not answered. */
+    OPPCLIENT_TASK_BEGAN = 32,
+    OPPCLIENT_TASK_REFUSED = 33,
+    OPPCLIENT_LEFT = 34, /* the host has gone, or has left this program: `reason` says why; nothing follows */
+    /* A question that this version does not know. */
+    OPPCLIENT_UNKNOWN = 63
+} oppclient_event;
+
+typedef struct oppclient_notice {
+    oppclient_event event;
+    uint64_t id;      /* of a question, for oppclient_answer; 0: there is nothing to answer */
+    uint64_t grace_ns; /* how long the answer may take; 0: there is nothing to answer */
+    int64_t task;     /* of the three TASK events */
+    const char *OPPCLIENT_NULLABLE reason; /* for people, as long as the handler runs; NULL: none */
+} oppclient_notice;
+
+/*
+ * Called by oppclient_dispatch alone. It may call every function but oppclient_dispatch and oppclient_close.
+ */
+typedef void (*oppclient_handler)(
+    oppclient *OPPCLIENT_NONNULL client, const oppclient_notice *OPPCLIENT_NONNULL notice,
+    void *OPPCLIENT_NULLABLE context);
+
+/*
+ * Where the host of this user listens: the variable OPPORTUNE_SOCKET, else as root
+ * /run/opportune/host.sock, else $XDG_RUNTIME_DIR/opportune/host.sock.
+ * Returns -ENOENT where no variable says it, -ENAMETOOLONG where it does not fit into `size` bytes.
+ */
+int oppclient_standard_path(char *OPPCLIENT_NONNULL path, size_t size);
+
+/*
+ * Joins the host; blocks for at most `timeout_ms`. The handler is not called yet.
+ * path: NULL: the standard one. client: made where this returns 0, for oppclient_close.
+ * refusal: where the host refuses, which is -EPERM, its reason, for people, cut to `size`; may be NULL.
+ * Other errors: as of connect(2), -ETIMEDOUT, -EPROTO where what listens is no host, -ENOMEM.
+ */
+int oppclient_join(
+    const char *OPPCLIENT_NULLABLE path, int timeout_ms, oppclient_handler OPPCLIENT_NONNULL handler,
+    void *OPPCLIENT_NULLABLE context, char *OPPCLIENT_NULLABLE refusal, size_t size,
+    oppclient *OPPCLIENT_NULLABLE *OPPCLIENT_NONNULL client);
+
+/* The app's name, as long as the client is there. */
+const char *OPPCLIENT_NONNULL oppclient_name(const oppclient *OPPCLIENT_NONNULL client);
+
+/* For poll(2) and the like; the client's, not to be read, written or closed. It stays the same. */
+int oppclient_descriptor(const oppclient *OPPCLIENT_NONNULL client);
+
+/* What to wait for now: POLLIN, or POLLIN | POLLOUT. To be asked anew after each call. */
+short oppclient_events(const oppclient *OPPCLIENT_NONNULL client);
+
+/*
+ * Reads and writes what can be, and calls the handler for each notice. Never blocks.
+ * Returns how many there were; -EPIPE where the host has gone or has left this program: the handler has heard
+ * OPPCLIENT_LEFT then, once; -EBUSY within the handler.
+ */
+int oppclient_dispatch(oppclient *OPPCLIENT_NONNULL client);
+
+/*
+ * Within the handler: the question is not answered when it returns, but by oppclient_answer.
+ * Returns -EINVAL outside of the handler, and where there is nothing to answer.
+ */
+int oppclient_defer(oppclient *OPPCLIENT_NONNULL client);
+
+/*
+ * Answers a question that was deferred. Returns -ENOENT where it is not the one that waits, -EPIPE after
+ * OPPCLIENT_LEFT.
+ */
+int oppclient_answer(oppclient *OPPCLIENT_NONNULL client, uint64_t id);
+
+/*
+ * Asks for time before suspension, for something that is to be finished. The host grants it up to its limit,
+ * and tells of its end by OPPCLIENT_TASK_EXPIRES. It has begun, or is refused, when TASK_BEGAN or
+ * TASK_REFUSED comes.
+ * name: for people, UTF-8, at most 100 characters. Returns the task's number, more than 0; -EINVAL, -EILSEQ
+ * where the name is not possible, -ENOBUFS where the host does not read, -EPIPE after OPPCLIENT_LEFT.
+ */
+int64_t oppclient_begin_task(oppclient *OPPCLIENT_NONNULL client, const char *OPPCLIENT_NONNULL name);
+
+/* It is finished, or was refused or has expired, which is no error. Errors as above. */
+int oppclient_end_task(oppclient *OPPCLIENT_NONNULL client, int64_t task);
+
+/* Leaves the host, which treats the program as one that knows nothing of it from then on. */
+void oppclient_close(oppclient *OPPCLIENT_NULLABLE client);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

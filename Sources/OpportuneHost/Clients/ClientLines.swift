@@ -1,0 +1,70 @@
+import Foundation
+internal import OpportuneApps
+
+/// What a program that has joined says: one line of JSON.
+///
+/// Exactly one of `answer`, `begin` and `end` is there.
+struct ClientSaid: Decodable, Sendable, Hashable {
+  /// The number of the question that is answered.
+  var answer: UInt64?
+  /// A background task begins; the number is the program's own.
+  var begin: Int64?
+  /// What it is for, for people; for `begin`.
+  var name: String?
+  /// A background task is over.
+  var end: Int64?
+
+  /// - Returns: `nil` where it is no such line.
+  static func read(_ line: some DataProtocol) -> ClientSaid? {
+    guard let said = try? JSONDecoder().decode(ClientSaid.self, from: Data(line)) else { return nil }
+    let verbs = [said.answer != nil, said.begin != nil, said.end != nil].count { $0 }
+    return verbs == 1 ? said : nil
+  }
+}
+
+/// What the host says to a program that has joined: one line of JSON.
+struct ClientTold: Encodable {
+  /// A question's name, or `taskBegan`, `taskRefused`, `left`.
+  var event: String
+  /// Of a question, which is to be answered.
+  var id: UInt64?
+  /// How long the answer may take.
+  var grace: Double?
+  var task: Int64?
+  /// For `taskRefused` and `left`: why, for people.
+  var reason: String?
+
+  init(_ event: String) { self.event = event }
+
+  enum CodingKeys: String, CodingKey {
+    case event, id, task, reason
+    case grace = "grace_s"
+  }
+}
+
+/// What a program is asked to do, and answers when it has.
+enum ClientQuestion: Hashable {
+  /// A callback of the lifecycle that the system waits for.
+  case callback(Callback)
+  /// A callback of the lifecycle that came before it joined.
+  case past(Callback)
+  /// The time of a background task is over.
+  case taskExpires(Int64)
+  /// It stops next.
+  case willSuspend
+  /// It goes on, stopped meanwhile or not.
+  case didResume
+  case memoryWarning
+
+  var name: String {
+    switch self {
+    case .callback(let callback), .past(let callback): callback.rawValue
+    case .taskExpires: "taskExpires"
+    case .willSuspend: "willSuspend"
+    case .didResume: "didResume"
+    case .memoryWarning: "didReceiveMemoryWarning"
+    }
+  }
+
+  var task: Int64? { if case .taskExpires(let task) = self { task } else { nil } }
+}

@@ -1,0 +1,156 @@
+import Foundation
+internal import Glibc
+internal import OpportuneApps
+
+/// The connection of a program that cooperates: what it is asked, one question after another, and what it
+/// asks for.
+///
+/// Nothing here blocks: what it says is read as far as it is there, what it is told is kept up to a limit.
+/// Used by one thread at a time. The descriptor is closed by ``close()`` alone.
+final class ProgramClient {
+  /// The longest line of a program, in bytes.
+  static let longestLine = 4096
+  /// The most lines of a program within a second.
+  static let mostLines = 256
+  static let mostTasks = 16
+  static let longestTaskName = 100
+  /// Questions that wait; who is asked more has answered none.
+  static let mostQuestions = 32
+  /// What it has not read, in bytes.
+  static let mostUnsent = 64 * 1024
+
+  let descriptor: Int32
+  let pid: pid_t
+  private let grace: Duration
+  private var unread: [UInt8] = []
+  private var unsent: [UInt8] = []
+  private var lines = (second: Moment.zero, count: 0)
+  private var lastID: UInt64 = 0
+
+  /// The first has been asked.
+  private(set) var questions: [(id: UInt64, question: ClientQuestion)] = []
+  /// When the first is to be answered.
+  private(set) var deadline: Moment?
+  /// What it does before it may be suspended, with what each is for.
+  var tasks: [Int64: String] = [:]
+  /// It is to be suspended.
+  var farewell: Farewell?
+  /// It is not to be read from any more; why, for people.
+  private(set) var failure: String?
+
+  struct Farewell {
+    /// When its tasks are over.
+    let tasksEnd: Moment
+    /// Whether it was told that it stops.
+    var isTold = false
+    /// Tasks that were told of their end.
+    var expired: Set<Int64> = []
+  }
+
+  init(_ descriptor: Int32, pid: pid_t, grace: Duration) {
+    self.descriptor = descriptor
+    self.pid = pid
+    self.grace = grace
+  }
+
+  /// Whether it is to be polled for room as well.
+  var hasUnsent: Bool { !unsent.isEmpty }
+
+  // MARK: Questions
+
+  func ask(_ question: ClientQuestion, now: Moment) {
+    guard questions.count < Self.mostQuestions else { return fail("it has not answered") }
+    lastID += 1
+    questions.append((lastID, question))
+    if questions.count == 1 { askFirst(now) }
+  }
+
+  private func askFirst(_ now: Moment) {
+    deadline = nil
+    guard let (id, question) = questions.first else { return }
+    deadline = now + grace
+    var told = ClientTold(question.name)
+    (told.id, told.grace, told.task) = (id, grace / .seconds(1), question.task)
+    tell(told)
+  }
+
+  /// - Returns: what was answered; `nil`: that was not asked.
+  func take(_ answer: UInt64, now: Moment) -> ClientQuestion? {
+    guard let first = questions.first, first.id == answer else { return nil }
+    questions.removeFirst()
+    askFirst(now)
+    return first.question
+  }
+
+  /// As if it had answered; nothing more is asked.
+  func takeWithoutAnswer() -> ClientQuestion? {
+    deadline = nil
+    return questions.isEmpty ? nil : questions.removeFirst().question
+  }
+
+  // MARK: Bytes
+
+  func tell(_ told: ClientTold) {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    guard let line = try? encoder.encode(told) else { return fail("a line could not be written") }
+    tell(Array(line))
+  }
+
+  func tell(_ line: [UInt8]) {
+    guard unsent.count + line.count < Self.mostUnsent else { return fail("it does not read") }
+    unsent += line + [10]
+    send()
+  }
+
+  func send() {
+    while !unsent.isEmpty {
+      let count = Glibc.send(descriptor, unsent, unsent.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+      if count < 0, errno == EINTR { continue }
+      if count < 0, errno == EAGAIN { return }
+      guard count > 0 else { return fail("it has closed the connection") }
+      unsent.removeFirst(count)
+    }
+  }
+
+  /// What it has said by now, a part of it where that is much: others have their turn.
+  func read(now: Moment) -> [ClientSaid] {
+    var bytes = [UInt8](repeating: 0, count: Self.longestLine)
+    let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
+    if count < 0, errno == EAGAIN || errno == EINTR { return [] }
+    if count <= 0 {
+      fail("it has closed the connection")
+      return []
+    }
+    unread += bytes[..<count]
+    var result: [ClientSaid] = []
+    while failure == nil, let end = unread.firstIndex(of: 10) {
+      let line = unread[..<end]
+      if now - lines.second >= .seconds(1) { lines = (now, 0) }
+      lines.count += 1
+      if line.count > Self.longestLine {
+        fail("a line is longer than \(Self.longestLine) bytes")
+      } else if lines.count > Self.mostLines {
+        fail("it has sent more than \(Self.mostLines) lines in a second")
+      } else if let said = ClientSaid.read(line) {
+        result.append(said)
+      } else {
+        fail("a line is none of answer, begin and end")
+      }
+      unread.removeFirst(end + 1)
+    }
+    if unread.count > Self.longestLine { fail("a line is longer than \(Self.longestLine) bytes") }
+    return result
+  }
+
+  /// It is cut off next; the first reason counts.
+  func fail(_ reason: String) { if failure == nil { failure = reason } }
+
+  /// Tells it why, as far as it reads.
+  func close(_ reason: String) {
+    var told = ClientTold("left")
+    told.reason = reason
+    if unsent.count < Self.mostUnsent { tell(told) }
+    Glibc.close(descriptor)
+  }
+}

@@ -1,0 +1,255 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneApps
+@testable import OpportuneHost
+
+/// A program that speaks the protocol of the socket itself. It prints each event, and `joined` or `refused`
+/// before. Arguments: the socket; then `hold`: it answers a question when a line of its input is there;
+/// `silent=EVENT`: it never answers that; `die=EVENT`: it ends there; `tasks=N`: it begins so many;
+/// `say=LINE`: it says that once it has joined.
+private let script = """
+  import json, os, socket, sys
+  s = socket.socket(socket.AF_UNIX)
+  s.connect(sys.argv[1])
+  words = sys.argv[2:]
+  def value(key): return next((w[len(key) + 1:] for w in words if w.startswith(key + "=")), None)
+  def say(what): s.sendall((what if isinstance(what, str) else json.dumps(what)).encode() + b"\\n")
+  say({"request": "join"})
+  stream = s.makefile("r")
+  answer = json.loads(stream.readline())
+  print("joined" if answer["ok"] else "refused: " + answer["error"], flush=True)
+  for task in range(int(value("tasks") or 0)): say({"begin": task + 1, "name": "upload %d" % (task + 1)})
+  if value("say"): say(value("say"))
+  def lines():
+      try: yield from stream
+      except OSError: pass
+  for line in lines():
+      told = json.loads(line)
+      print(told["event"], told.get("task", ""), told.get("reason", ""), flush=True)
+      if told["event"] == value("die"): os._exit(3)
+      if "id" not in told or told["event"] == value("silent"): continue
+      if "hold" in words and not told["event"].startswith("didFinish"): sys.stdin.readline()
+      say({"answer": told["id"]})
+  print("over", flush=True)
+  import signal
+  while True: signal.pause()
+  """
+
+/// The host with its socket, and what programs print.
+private final class Joined {
+  let place: Place
+  let hosted: Hosted
+  let socket: LineSocket
+  let output: Output
+  let input: Output
+  private var seen: [String] = []
+
+  init(_ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60)) throws {
+    place = try Place()
+    hosted = try Hosted(backend, answerGrace: answerGrace, taskLimit: taskLimit)
+    let host = hosted.host
+    socket = try HostSocket.open(at: place.path) { host }
+    (output, input) = (try Output(), try Output())
+    _ = fcntl(input.read, F_SETFL, 0)
+  }
+
+  @discardableResult func start(
+    _ words: String..., name: String = "app", foreground: Bool = false, before: [String] = []
+  ) throws -> Int32 {
+    let python = try #require(Backends.python)
+    return try hosted.host.launch(
+      before + [python, "-c", script, place.path] + words, name: name, foreground: foreground,
+      descriptors: [input.read, output.written, -1])
+  }
+
+  func answer() { _ = write(input.written, "\n", 1) }
+
+  /// Waits until this many lines have been printed since the last call, and takes them.
+  func lines(_ count: Int) async throws -> [String] {
+    try await eventually("\(count) lines") {
+      seen += output.take().split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+      return seen.count >= count
+    }
+    defer { seen.removeFirst(count) }
+    return Array(seen.prefix(count))
+  }
+}
+
+@Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct ClientProtocolTests {
+  // R-LIFE-11, R-LIFE-12, R-LIFE-14
+  @Test(arguments: Backends.usable) func callbacksComeInOrderAndSuspensionWaits(backend: Backend) async throws
+  {
+    let joined = try Joined(backend)
+    let hosted = joined.hosted
+    let pid = try joined.start("hold", foreground: true)
+    #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
+    joined.answer()
+    #expect(try hosted.host.suspend("app") != nil)
+    for event in ["willResignActive", "didEnterBackground", "willSuspend"] {
+      #expect(try await joined.lines(1) == [event])
+      #expect(hosted.entry()?.state == "background")
+      let wait = try hosted.host.suspend("app", isAgain: true)
+      #expect(wait?.reason == "it has not answered \(event) yet")
+      joined.answer()
+    }
+    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    #expect(try hosted.host.suspend("app", isAgain: true) == nil)
+    #expect(hosted.entry()?.notes == [])
+    try hosted.host.bringForward("app")
+    for event in ["didResume", "willEnterForeground", "didBecomeActive"] {
+      #expect(try await joined.lines(1) == [event])
+      joined.answer()
+    }
+    #expect(hosted.entry()?.pids == [pid])
+    try hosted.host.terminate("app")
+    for event in ["willResignActive", "willTerminate"] {
+      #expect(try await joined.lines(1) == [event])
+      #expect(hosted.entry()?.pids == [pid])
+      joined.answer()
+    }
+    try await eventually("the end") { hosted.entry() == nil }
+    try await hosted.end()
+  }
+
+  @Test(arguments: Backends.usable) func whoNeverAnswersIsStoppedAfterItsGrace(backend: Backend) async throws
+  {
+    let joined = try Joined(backend, answerGrace: .milliseconds(200))
+    let hosted = joined.hosted
+    try joined.start("silent=didEnterBackground", foreground: true)
+    #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
+    #expect(try hosted.host.suspend("app") != nil)
+    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    let notes = hosted.entry()?.notes ?? []
+    #expect(notes.contains { $0.contains("did not answer didEnterBackground") }, "\(notes)")
+    #expect(try await joined.lines(2) == ["willResignActive", "didEnterBackground"])
+    // From now on it is as others are.
+    try hosted.host.resume("app")
+    #expect(try await joined.lines(2).last == "over")
+    #expect(try hosted.host.suspend("app") == nil)
+    #expect(hosted.entry()?.state == "suspended")
+    try await hosted.end()
+  }
+
+  @Test func whoNeverAnswersTheLastIsTerminatedAllTheSame() async throws {
+    let joined = try Joined(.auto, answerGrace: .milliseconds(200))
+    try joined.start("silent=willTerminate")
+    #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didEnterBackground"])
+    try joined.hosted.host.terminate("app")
+    #expect(try await joined.lines(1) == ["willTerminate"])
+    try await eventually("the end") { joined.hosted.entry() == nil }
+    try await joined.hosted.end()
+  }
+
+  @Test(arguments: Backends.usable) func whoDiesInACallbackHarmsNobody(backend: Backend) async throws {
+    let joined = try Joined(backend)
+    let hosted = joined.hosted
+    let other = try hosted.shell("exec sleep 600", name: "other")
+    // A shell stays of the app when its child has ended.
+    _ = try hosted.host.launch(
+      [
+        "/bin/sh", "-c", "\"$@\"; exec sleep 600", "sh", try #require(Backends.python), "-c", script,
+        joined.place.path, "die=willResignActive",
+      ], name: "app", foreground: true,
+      descriptors: [joined.input.read, joined.output.written, -1])
+    #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
+    _ = try hosted.host.suspend("app")
+    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    #expect(hosted.entry("other")?.pids == [other])
+    #expect(hosted.entry("other")?.state == "background")
+    // And one whose only process ends there.
+    try joined.start("die=willTerminate", name: "last")
+    _ = try await joined.lines(4)
+    try hosted.host.terminate("last")
+    try await eventually("the end") { hosted.entry("last") == nil }
+    #expect(try HostRequest(.apps).send(to: joined.place.path, within: .seconds(30)).apps?.count == 2)
+    try await hosted.end()
+  }
+
+  // R-TASK-01
+  @Test func tasksHoldSuspensionUpToALimit() async throws {
+    let joined = try Joined(.auto, taskLimit: .milliseconds(100))
+    let hosted = joined.hosted
+    try joined.start("tasks=2")
+    let first = try await joined.lines(5)
+    #expect(first[0] == "joined" && Set(first).isSuperset(of: ["taskBegan 1", "taskBegan 2"]), "\(first)")
+    #expect(hosted.entry()?.keptBy.filter { $0.contains("upload") }.count == 2)
+    #expect(try hosted.host.suspend("app")?.reason.contains("'upload 1', 'upload 2'") == true)
+    #expect(try await joined.lines(3) == ["taskExpires 1", "taskExpires 2", "willSuspend"])
+    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    try await hosted.end()
+  }
+
+  @Test func aTaskThatEndsLetsTheAppStop() async throws {
+    let joined = try Joined(.auto)
+    try joined.start(#"say={"begin":7,"name":"x"}"# + "\n" + #"{"end":7}"#)
+    #expect(Set(try await joined.lines(4)).contains("taskBegan 7"))
+    try await eventually("no task") { joined.hosted.entry()?.keptBy == ["task"] }
+    _ = try joined.hosted.host.suspend("app")
+    #expect(try await joined.lines(1) == ["willSuspend"])
+    try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }
+    try await joined.hosted.end()
+  }
+
+  @Test func aSuspensionThatIsTakenBackIsTold() async throws {
+    let joined = try Joined(.auto)
+    let hosted = joined.hosted
+    let pid = try joined.start("hold")
+    _ = try await joined.lines(3)
+    joined.answer()
+    _ = try hosted.host.suspend("app")
+    #expect(try await joined.lines(1) == ["willSuspend"])
+    try hosted.host.resume("app")
+    joined.answer()
+    #expect(try await joined.lines(1) == ["didResume"])
+    joined.answer()
+    #expect(hosted.entry()?.state == "background")
+    #expect(try HostRequest(.warn, name: "app").send(to: joined.place.path, within: .seconds(30)).ok)
+    #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
+    joined.answer()
+    kill(pid, SIGKILL)  // it would be asked, and wait for another line
+    try await hosted.end()
+  }
+
+  @Test func processesOfNoAppAndSecondOnesAreRefused() async throws {
+    let joined = try Joined(.auto)
+    let answer = try LocalSocket.ask(
+      Data(#"{"request":"join"}"#.utf8), at: joined.place.path, within: .seconds(30))
+    #expect(answer.contains("\"ok\":false") && answer.contains("it belongs to no app"))
+    try joined.start()
+    _ = try await joined.lines(3)
+    _ = try joined.hosted.host.launch(
+      [
+        "/bin/sh", "-c", "\"$@\" & \"$@\"; wait", "sh", try #require(Backends.python), "-c", script,
+        joined.place.path,
+      ], name: "two", descriptors: [joined.input.read, joined.output.written, -1])
+    // One of the two joins and hears of two callbacks; the other is refused, and its stream goes on as that
+    // of a client that asks.
+    let lines = try await joined.lines(4)
+    #expect(lines.filter { $0 == "joined" }.count == 1, "\(lines)")
+    #expect(lines.contains { $0.hasPrefix("refused") && $0.contains("has joined") }, "\(lines)")
+    #expect(throws: PushError.self) {
+      try HostRequest(.warn, name: "none").send(to: joined.place.path, within: .seconds(30))
+    }
+    try await joined.hosted.end()
+  }
+
+  @Test(arguments: [
+    ("nonsense", "none of answer"), (#"{"answer":4711}"#, "was not asked"), (#"{"answer":-1}"#, "none of"),
+    (#"{"begin":1,"end":1}"#, "none of"), (String(repeating: "x", count: 6000), "longer than"),
+    (Array(repeating: #"{"end":1}"#, count: 2000).joined(separator: "\n"), "lines in a second"),
+  ]) func whoBreaksTheRulesIsLeft(line: String, reason: String) async throws {
+    let joined = try Joined(.auto)
+    try joined.start("say=" + line, "silent=didFinishLaunching")
+    var left: String?
+    var lines: [String] = []
+    while left == nil, lines.count < 6 {
+      lines += try await joined.lines(1)
+      left = lines.first { $0.hasPrefix("left") }
+    }
+    #expect(left?.contains(reason) == true, "\(lines)")
+    #expect(try joined.hosted.host.suspend("app") == nil)
+    try await joined.hosted.end()
+  }
+}

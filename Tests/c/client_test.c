@@ -1,0 +1,254 @@
+/* libopportune-client against a host that the test plays. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "line.h"
+#include "opportune-client.h"
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1); \
+        } \
+    } while (0)
+
+static char folder[] = "/tmp/opportune-client-XXXXXX";
+static char path[64];
+static int listener = -1;
+
+/* What the handler has heard since it was last looked at. */
+static struct {
+    int count;
+    oppclient_notice last;
+    char reason[256];
+    int defers;
+} heard;
+
+static void handler(oppclient *client, const oppclient_notice *notice, void *context)
+{
+    CHECK(context == &heard);
+    CHECK(oppclient_dispatch(client) == -EBUSY);
+    heard.count++;
+    heard.last = *notice;
+    snprintf(heard.reason, sizeof heard.reason, "%s", notice->reason != NULL ? notice->reason : "");
+    if (heard.defers)
+        CHECK(oppclient_defer(client) == (notice->id != 0 ? 0 : -EINVAL));
+}
+
+static void tell(int host, const char *text)
+{
+    CHECK(send(host, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
+}
+
+/* The next line has to be this. */
+static void expect(int host, const char *wanted)
+{
+    char line[512];
+    size_t used = 0;
+    do {
+        CHECK(used + 1 < sizeof line);
+        CHECK(recv(host, line + used, 1, 0) == 1);
+    } while (line[used++] != '\n');
+    line[used - 1] = 0;
+    if (strcmp(line, wanted) != 0) {
+        fprintf(stderr, "expected %s, found %s\n", wanted, line);
+        exit(1);
+    }
+}
+
+static int has_something(int host)
+{
+    struct pollfd polled = {.fd = host, .events = POLLIN};
+    return poll(&polled, 1, 0) > 0;
+}
+
+/* Accepts one, and answers its wish to join. */
+static void *serve(void *answer)
+{
+    int host = accept(listener, NULL, NULL);
+    CHECK(host >= 0);
+    expect(host, "{\"request\":\"join\"}");
+    tell(host, answer);
+    return (void *)(long)host;
+}
+
+static oppclient *join(const char *answer, int *host, int wanted, char *refusal, size_t size)
+{
+    pthread_t thread;
+    void *result;
+    oppclient *client;
+    CHECK(pthread_create(&thread, NULL, serve, (void *)answer) == 0);
+    int error = oppclient_join(path, 60000, handler, &heard, refusal, size, &client);
+    if (error != wanted) {
+        fprintf(stderr, "%s: %d, expected %d\n", answer, error, wanted);
+        exit(1);
+    }
+    CHECK((client != NULL) == (wanted == 0));
+    CHECK(pthread_join(thread, &result) == 0);
+    *host = (int)(long)result;
+    return client;
+}
+
+static void lines_are_read(void)
+{
+    struct oppclient_line line;
+    const char *text = " {\"ok\":true,\"id\":18446744073709551615,\"task\":-7,\"grace_s\":0.25,"
+                       "\"later\":null,"
+                       "\"name\":\"a\\n\\u00e4\\ud83d\\ude00\",\"other\":\"x\"} ";
+    CHECK(oppclient_line_read(text, strlen(text), &line));
+    CHECK(line.ok && line.id == UINT64_MAX && line.task == -7 && line.grace_ns == 250000000);
+    CHECK(strcmp(line.name, "a\n\xc3\xa4\xf0\x9f\x98\x80") == 0);
+    const char *bad[] = {"", "{", "[]", "null", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1}x",
+                         "{\"a\":1,}", "{\"a\":[1]}", "{\"a\":{}}", "{\"a\":\"\\x\"}",
+                         "{\"a\":\"\\ud800\"}", "{\"a\":\"\\u00\"}",
+                         "{\"a\":\"\\u0000\"}", "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", "{\"a\":\"\\"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (oppclient_line_read(bad[i], strlen(bad[i]), &line)) {
+            fprintf(stderr, "read: %s\n", bad[i]);
+            exit(1);
+        }
+    }
+    /* Whatever a line is cut to, in memory of just that size, so that the sanitizer sees what is beyond. */
+    for (size_t length = 0; length < strlen(text) - 1; length++) {
+        char *part = malloc(length + 1);
+        memcpy(part, text, length);
+        CHECK(!oppclient_line_read(part, length, &line));
+        free(part);
+    }
+    char out[64];
+    CHECK(oppclient_line_quote("a\"\\\n\xc3\xa4", 5, out, sizeof out) == 15);
+    CHECK(strcmp(out, "\"a\\\"\\\\\\u000a\xc3\xa4\"") == 0);
+    CHECK(oppclient_line_quote("abc", 2, out, sizeof out) == -EINVAL);
+    const char *none[] = {"\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xe2\x82"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        CHECK(oppclient_line_quote(none[i], 10, out, sizeof out) == -EILSEQ);
+}
+
+static void a_program_is_told(void)
+{
+    int host;
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n"
+                             "{\"event\":\"didFinishLaunching\",\"grace_s\":5,\"id\":1}\n{\"event\":\"did",
+                             &host, 0, NULL, 0);
+    CHECK(strcmp(oppclient_name(client), "example") == 0);
+    CHECK(heard.count == 0);
+    CHECK(oppclient_dispatch(client) == 1);
+    CHECK(heard.last.event == OPPCLIENT_DID_FINISH_LAUNCHING && heard.last.grace_ns == 5000000000u);
+    expect(host, "{\"answer\":1}");
+    CHECK(oppclient_answer(client, 1) == -ENOENT);
+    CHECK(oppclient_dispatch(client) == 0);
+
+    heard.defers = 1;
+    tell(host, "EnterBackground\",\"grace_s\":5,\"id\":2}\n");
+    CHECK(oppclient_dispatch(client) == 1);
+    CHECK(heard.last.event == OPPCLIENT_DID_ENTER_BACKGROUND && heard.last.id == 2);
+    CHECK(!has_something(host));
+    CHECK(oppclient_defer(client) == -EINVAL);
+    CHECK(oppclient_answer(client, 3) == -ENOENT);
+    CHECK(oppclient_answer(client, 2) == 0);
+    expect(host, "{\"answer\":2}");
+    heard.defers = 0;
+
+    CHECK(oppclient_begin_task(client, "an \"upload\"") == 1);
+    expect(host, "{\"begin\":1,\"name\":\"an \\\"upload\\\"\"}");
+    tell(host, "{\"event\":\"taskBegan\",\"task\":1}\n");
+    CHECK(oppclient_dispatch(client) == 1);
+    CHECK(heard.last.event == OPPCLIENT_TASK_BEGAN && heard.last.task == 1 && heard.last.id == 0);
+    CHECK(!has_something(host));
+    CHECK(oppclient_begin_task(client, "\xff") == -EILSEQ);
+    CHECK(oppclient_end_task(client, 2) == -EINVAL);
+    CHECK(oppclient_end_task(client, 1) == 0);
+    expect(host, "{\"end\":1}");
+
+    /* Of a later host: a question is answered, what is told is left out. */
+    tell(host, "{\"event\":\"didDream\",\"id\":3}\n{\"event\":\"itRains\"}\n");
+    CHECK(oppclient_dispatch(client) == 1);
+    CHECK(heard.last.event == OPPCLIENT_UNKNOWN);
+    expect(host, "{\"answer\":3}");
+
+    tell(host, "{\"event\":\"left\",\"reason\":\"the host ends\"}\n");
+    close(host);
+    heard.count = 0;
+    CHECK(oppclient_dispatch(client) == -EPIPE);
+    CHECK(oppclient_dispatch(client) == -EPIPE);
+    CHECK(heard.count == 1 && heard.last.event == OPPCLIENT_LEFT);
+    CHECK(strcmp(heard.reason, "the host ends") == 0);
+    CHECK(oppclient_begin_task(client, "x") == -EPIPE);
+    CHECK(oppclient_answer(client, 3) == -EPIPE);
+    oppclient_close(client);
+}
+
+/* Whatever the host says or does, the program hears of an end. */
+static void a_host_that_is_none_is_left(void)
+{
+    char *much = malloc(10001);
+    memset(much, 'x', 10000);
+    much[10000] = 0;
+    const char *said[] = {"", "nonsense\n", "{}\n", "{\"event\":7}\n", "{\"event\":\"willSuspend\"", much};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        int host;
+        oppclient *client = join("{\"ok\":true}\n", &host, 0, NULL, 0);
+        tell(host, said[i]);
+        close(host);
+        heard.count = 0;
+        CHECK(oppclient_dispatch(client) == -EPIPE);
+        CHECK(heard.count == 1 && heard.last.event == OPPCLIENT_LEFT && heard.reason[0] != 0);
+        oppclient_close(client);
+    }
+    free(much);
+}
+
+static void joining_fails_with_a_reason(void)
+{
+    int host;
+    char refusal[16];
+    CHECK(join("{\"error\":\"it belongs to no app of this host\",\"ok\":false}\n", &host, -EPERM, refusal,
+               sizeof refusal) == NULL);
+    CHECK(strcmp(refusal, "it belongs to n") == 0);
+    close(host);
+    CHECK(join("220 mail.example.org\n", &host, -EPROTO, NULL, 0) == NULL);
+    close(host);
+
+    oppclient *client;
+    /* Nobody accepts. */
+    CHECK(oppclient_join(path, 20, handler, &heard, NULL, 0, &client) == -ETIMEDOUT && client == NULL);
+    CHECK(oppclient_join("/nowhere/at/all", 20, handler, &heard, NULL, 0, &client) == -ENOENT);
+    char longer[200];
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    CHECK(oppclient_join(longer, 20, handler, &heard, NULL, 0, &client) == -ENAMETOOLONG);
+
+    char standard[108];
+    setenv("OPPORTUNE_SOCKET", path, 1);
+    CHECK(oppclient_standard_path(standard, sizeof standard) == 0 && strcmp(standard, path) == 0);
+    CHECK(oppclient_standard_path(standard, 4) == -ENAMETOOLONG);
+}
+
+int main(void)
+{
+    lines_are_read();
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/s", folder);
+    strcpy(place.sun_path, path);
+    listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(listener >= 0);
+    CHECK(bind(listener, (struct sockaddr *)&place, sizeof place) == 0);
+    CHECK(listen(listener, 4) == 0);
+    a_program_is_told();
+    a_host_that_is_none_is_left();
+    joining_fails_with_a_reason();
+    close(listener);
+    unlink(path);
+    rmdir(folder);
+    return 0;
+}
