@@ -80,6 +80,24 @@ struct HostBusTests {
     on.host.end()
   }
 
+  @Test func whoHoldsALockGoesOnForNow() async throws {
+    let on = try await OnBus(options: ["--lock-grace", "600"])
+    let (script, output) = (
+      "exec 9>\(on.place.path).lock; flock 9; echo locked; exec sleep 600", try Output()
+    )
+    let program = try Sleeper("/bin/sh", ["-c", script], output: output)
+    _ = try await output.line("locked")
+    _ = try on.bus.call("Adopt", "\(program.pid)", "x", "false")
+    let waits = try on.bus.call("Suspend", "x", "refuse", "false").output
+    #expect(waits.contains("app 'x' goes on for now") && !waits.hasPrefix("(0.0,"), "\(waits)")
+    #expect(try on.state("x") == "background")
+    let again = try on.bus.call("Suspend", "x", "refuse", "true").output
+    #expect(again.contains("goes on for now"), "\(again)")
+    #expect(try on.bus.call("Suspend", "x", "ignore", "false").output.hasPrefix("(0.0, "))
+    #expect(try on.state("x") == "suspended")
+    on.host.end()
+  }
+
   @Test func whatHasAManifestIsStarted() async throws {
     let folder = try Place()
     try Data(#"{"CFBundleIdentifier":"mail","OpportuneCommand":["/bin/sleep","600"]}"#.utf8).write(
@@ -97,8 +115,8 @@ struct HostBusTests {
 
   @Test func theObjectTellsOfItself() async throws {
     let on = try await OnBus()
-    let shown = try on.bus.run(
-      "gdbus",
+    let shown = try PrivateBus.run(
+      "/usr/bin/gdbus",
       ["introspect", "--address", on.bus.address, "--dest", HostBus.name, "--object-path", HostBus.path])
     #expect(shown.status == 0)
     for method in BusMethod.allCases { #expect(shown.output.contains(" \(method.rawValue)(")) }
@@ -107,8 +125,8 @@ struct HostBusTests {
     if FileManager.default.isExecutableFile(atPath: "/usr/bin/busctl") {
       let program = try Sleeper()
       _ = try on.bus.call("Adopt", "\(program.pid)", "make", "false")
-      let asked = try on.bus.run(
-        "busctl",
+      let asked = try PrivateBus.run(
+        "/usr/bin/busctl",
         [
           "--address=\(on.bus.address)", "call", HostBus.name, HostBus.path, HostBus.name, "Suspend", "ssb",
           "make", "", "false",
@@ -229,6 +247,22 @@ struct HostBusTests {
     #expect(host.process.terminationStatus == 0)
   }
 
+  /// A file that is no library stands for one that is not installed.
+  @Test func withoutTheLibraryHostAndDoctorSaySo() async throws {
+    let (place, errors) = (try Place(), try Output())
+    try Data().write(to: place.folder.appending(path: "libsystemd.so.0"))
+    let hidden = ["/usr/bin/env", "LD_LIBRARY_PATH=\(place.folder.path)"]
+    let host = try await HostProgram(
+      place, .signals, options: ["--bus", "session"], prefix: hidden, errors: errors)
+    let said = try await errors.line("requests come by the socket")
+    #expect(said.contains("there is no libsystemd (libsystemd.so.0)"))
+    #expect(try host.ask(.apps, nil).ok)
+    host.end()
+    #expect(host.process.terminationStatus == 0)
+    let doctor = try PrivateBus.run(try command().path, ["doctor"], prefix: hidden)
+    #expect(doctor.output.contains("there is no libsystemd"), "\(doctor)")
+  }
+
   @Test func aSecondHostLeavesTheNameAlone() async throws {
     let on = try await OnBus()
     let (place, errors) = (try Place(), try Output())
@@ -284,6 +318,8 @@ private final class PrivateBus {
     process.executableURL = URL(filePath: "/usr/bin/dbus-daemon")
     process.arguments = ["--config-file=\(file.path)", "--nofork", "--nopidfile", "--print-address"]
     process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+    // It complains of limits that it may not raise.
+    process.standardError = FileHandle.nullDevice
     try runUnblocked(process)
     _ = try await output.line("unix:path=")
   }
@@ -301,14 +337,14 @@ private final class PrivateBus {
   func call(_ method: String, _ arguments: String...) throws -> Said { try call(method, arguments[...]) }
 
   func call(_ method: String, _ arguments: ArraySlice<String>, prefix: [String] = []) throws -> Said {
-    try run(
-      "gdbus",
+    try Self.run(
+      "/usr/bin/gdbus",
       ["call", "--address", address, "--dest", HostBus.name, "--object-path", HostBus.path, "--method"]
         + [HostBus.name + "." + method, "--"] + arguments, prefix: prefix)
   }
 
-  func run(_ program: String, _ arguments: [String], prefix: [String] = []) throws -> Said {
-    let words = prefix + ["/usr/bin/timeout", "-k", "5", "60", "/usr/bin/" + program] + arguments
+  static func run(_ program: String, _ arguments: [String], prefix: [String] = []) throws -> Said {
+    let words = prefix + ["/usr/bin/timeout", "-k", "5", "60", program] + arguments
     let (process, output, errors) = (Process(), Pipe(), Pipe())
     process.executableURL = URL(filePath: words[0])
     process.arguments = Array(words.dropFirst())
@@ -327,9 +363,12 @@ private final class Sleeper {
   private let process = Process()
   var pid: Int32 { process.processIdentifier }
 
-  init() throws {
-    process.executableURL = URL(filePath: "/bin/sleep")
-    process.arguments = ["600"]
+  init(_ program: String = "/bin/sleep", _ arguments: [String] = ["600"], output: Output? = nil) throws {
+    process.executableURL = URL(filePath: program)
+    process.arguments = arguments
+    if let output {
+      process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+    }
     try runUnblocked(process)
   }
 

@@ -132,13 +132,13 @@ struct HostCommand: ParsableCommand {
           left.isEmpty ? "no app was left\n" : "left, and running now: \(left.joined(separator: ", "))\n")
       }
       running.host = host
-      bus?.start()
       if let note = choice.note { printToStandardError("Note: \(note.printable)") }
       for note in host.notes { printToStandardError("Note: \(note)") }
       try StandardOutput.write("The host listens at '\(path)'.\n")
       if let problem = service?.send("READY=1", "STATUS=The host listens at '\(path)'.") {
         printToStandardError("Note: \(problem)")
       }
+      bus?.start()
       var signal: Int32 = 0
       while sigwait(&ends, &signal) != 0 {}
       _ = service?.send("STOPPING=1")
