@@ -69,6 +69,8 @@ is_present() {
   qemu-user) command -v qemu-x86_64 >/dev/null ;;
   binutils) command -v nm >/dev/null ;;
   dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
+  dbus) command -v dbus-daemon >/dev/null ;;
+  libglib2.0-bin) command -v gdbus >/dev/null ;;
   xvfb) command -v Xvfb >/dev/null ;;
   gpsd) [[ -x /usr/sbin/gpsd ]] ;; # not in everyone's path
   *) command -v "$1" >/dev/null ;;

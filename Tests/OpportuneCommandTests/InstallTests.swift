@@ -6,7 +6,8 @@ import Testing
 @Suite(.bounded) struct InstallTests {
   private static let files = [
     "bin/opportune", "lib/systemd/system/opportune-host.service", "lib/systemd/user/opportune-host.service",
-    "share/bash-completion/completions/opportune", "share/fish/vendor_completions.d/opportune.fish",
+    "share/bash-completion/completions/opportune", "share/dbus-1/system.d/org.opportune.Host1.conf",
+    "share/fish/vendor_completions.d/opportune.fish",
     "share/man/man1/opportune.1", "share/zsh/site-functions/_opportune",
   ]
   private static func has(_ program: String) -> Bool {
@@ -100,6 +101,16 @@ import Testing
     try installed.call("uninstall")
     #expect(installed.files == ["share/man/man1/other.1"] && installed.library.isEmpty)
     try installed.call("uninstall")
+  }
+
+  /// The system's bus looks below /usr/share and /etc, and not below /usr/local.
+  @Test func thePolicyIsWhereTheBusReadsIt() throws {
+    let installed = try Installed(prefix: "/usr/local")
+    let policy = installed.destination + "/etc/dbus-1/system.d/org.opportune.Host1.conf"
+    #expect(FileManager.default.fileExists(atPath: policy))
+    #expect(!installed.files.contains { $0.contains("dbus") })
+    try installed.call("uninstall")
+    #expect(!FileManager.default.fileExists(atPath: policy))
   }
 
   @Test func pathsThatAreNoneAreRefused() throws {

@@ -109,7 +109,7 @@ final class HostProgram {
     process.arguments =
       words.dropFirst() + [
         "host", "--socket", place.path, "--backend", backend.rawValue, "--grace", "\(grace)",
-      ] + options
+      ] + (options.contains("--bus") ? [] : ["--bus", "none"]) + options
     let output = try Output()
     process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
     process.standardInput = FileHandle.nullDevice

@@ -285,7 +285,7 @@ import Testing
       #expect(status == 0)
       let host = Process()
       host.executableURL = try command()
-      host.arguments = ["host", "--socket", place.path, "--backend", "signals"]
+      host.arguments = ["host", "--socket", place.path, "--backend", "signals", "--bus", "none"]
       host.environment = ["PATH": "/usr/bin:/bin", "NOTIFY_SOCKET": name]
       host.standardOutput = FileHandle.nullDevice
       try runUnblocked(host)

@@ -56,7 +56,9 @@ struct DoctorCommand: AsyncParsableCommand {
 
   private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
     var diagnosis = diagnosis
-    diagnosis.add([PowerEvents.finding()] + displayFindings() + Diagnosis.memoryFindings(storeFolder: store))
+    diagnosis.add(
+      [PowerEvents.finding()] + displayFindings() + [busFinding()]
+        + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
   }
 }
@@ -80,6 +82,23 @@ private func displayFindings() -> [Diagnosis.Finding] {
         cost: "opportune host knows who is in front by command alone until it does.",
         remedy: "Look at DISPLAY, XAUTHORITY and SWAYSOCK.")
     ]
+  }
+}
+
+/// Whether shells would find `opportune host` on D-Bus from here.
+private func busFinding() -> Diagnosis.Finding {
+  let cost = "Shells ask opportune host by its socket alone."
+  switch HostBus.look() {
+  case .answers(let name):
+    return Diagnosis.Finding(.system, "D-Bus", .ok, found: "\(name) answers, for opportune host")
+  case .noLibrary:
+    return Diagnosis.Finding(
+      .system, "D-Bus", .degraded, found: "there is no libsystemd (libsystemd.so.0)", cost: cost,
+      remedy: "Install it: apt install libsystemd0.")
+  case .noBus(let name, let why):
+    return Diagnosis.Finding(
+      .system, "D-Bus", .degraded, found: "\(name) does not answer (\(why))", cost: cost,
+      remedy: "Install and start D-Bus, as apt install dbus does.")
   }
 }
 

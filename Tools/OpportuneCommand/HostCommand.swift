@@ -8,6 +8,7 @@ import Synchronization
 
 extension Backend: ExpressibleByArgument {}
 extension LockPolicy.Answer: ExpressibleByArgument {}
+extension HostBus.Choice: ExpressibleByArgument {}
 
 /// Where the host of processes listens.
 struct HostSocketOption: ParsableArguments {
@@ -60,6 +61,8 @@ struct HostCommand: ParsableCommand {
       .json and .desktop in the folders of --manifests; .desktop files that programs have installed are found by their \
       names as well.
 
+      Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
+
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
       Example: opportune host &
@@ -84,6 +87,10 @@ struct HostCommand: ParsableCommand {
       "What tells who is in front: auto (SWAYSOCK, else DISPLAY), x11, x11=:0, sway, sway=PATH, none.",
       valueName: "source"))
   var front = "auto"
+  @Option(
+    help: "The bus of D-Bus where shells find it: auto (system as root, else session), system, session, none."
+  )
+  var bus = HostBus.Choice.auto
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -120,6 +127,11 @@ struct HostCommand: ParsableCommand {
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
       configuration.log = { printToStandardError("Note: \($0.printable)") }
+      let bus =
+        sweep
+        ? nil
+        : try HostBus(bus, log: { printToStandardError("Note: \($0.printable)") }, host: { running.host })
+      if let bus { configuration.changed = { bus.tell($0) } }
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       if sweep {
         let left = host.apps().map(\.id.printable)
@@ -134,10 +146,12 @@ struct HostCommand: ParsableCommand {
       if let problem = service?.send("READY=1", "STATUS=The host listens at '\(path)'.") {
         printToStandardError("Note: \(problem)")
       }
+      bus?.start()
       var signal: Int32 = 0
       while sigwait(&ends, &signal) != 0 {}
       _ = service?.send("STOPPING=1")
       running.host = nil
+      bus?.stop()
       host.stop()
       withExtendedLifetime(listener) {}
     } catch let error as PushError {

@@ -168,6 +168,8 @@ private final class HostEngine: @unchecked Sendable {
   private let lock = Lock()
   private let core: HostCore
   private var hasStopped = false
+  /// What was told of the apps, where anybody wants to hear.
+  private var told: [String: (app: HostedProcess, state: String)] = [:]
   private let wake: Int32
   private let front: (any FrontSource)?
 
@@ -187,12 +189,30 @@ private final class HostEngine: @unchecked Sendable {
 
   func locked<Result>(_ body: (HostCore) -> Result) -> Result { lock.withLock { body(core) } }
 
+  /// Tells what has changed since it was last told. Called under the lock.
+  private func tellChanges() {
+    guard let changed = core.configuration.changed, !hasStopped else { return }
+    var changes: [AppChange] = []
+    for (name, before) in told where core.apps[name] !== before.app {
+      told[name] = nil
+      changes.append(AppChange(name: name, state: nil))
+    }
+    for (name, app) in core.apps {
+      let state = core.stateName(app)
+      if told[name]?.state == state { continue }
+      told[name] = (app, state)
+      changes.append(AppChange(name: name, state: state))
+    }
+    if !changes.isEmpty { changed(changes) }
+  }
+
   /// The loop looks again at what it waits for.
   func changing<Result>(
     _ body: (HostCore) throws(ProcessHostError) -> Result
   ) throws(ProcessHostError) -> Result {
     defer { opp_host_event_tell(wake) }
     return try lock.withLock { () throws(ProcessHostError) -> Result in
+      defer { tellChanges() }
       core.advance()
       return try body(core)
     }
@@ -222,6 +242,7 @@ private final class HostEngine: @unchecked Sendable {
         () -> ([Watched], [Watched], Moment?, Bool) in
         for event in heard where !hasStopped { core.heard(event) }
         core.advance()
+        tellChanges()
         let watched = core.apps.values.filter { $0.watched >= 0 }.map {
           Watched(name: $0.name, polled: pollfd(fd: $0.watched, events: Int16(POLLIN), revents: 0))
         }

@@ -71,7 +71,8 @@ package enum HostSocket {
     }
   }
 
-  private static func carryOut(_ request: HostRequest, _ host: ProcessHost) throws(ProcessHostError)
+  /// What the socket and the bus do on a request.
+  static func carryOut(_ request: HostRequest, _ host: ProcessHost) throws(ProcessHostError)
     -> HostAnswer
   {
     var answer = HostAnswer()

@@ -44,7 +44,8 @@ final class HostDaemon {
 
   init(in folder: String) throws {
     socket = folder + "/host.sock"
-    running = try HostedProgram([Self.program, "host", "--socket", socket], output: folder + "/host.log")
+    running = try HostedProgram(
+      [Self.program, "host", "--socket", socket, "--bus", "none"], output: folder + "/host.log")
     let deadline = SystemClock.now() + 10_000_000_000
     while (try? HostRequest(.apps).send(to: socket)) == nil {
       guard SystemClock.now() < deadline else {
