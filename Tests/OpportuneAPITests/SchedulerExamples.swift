@@ -22,8 +22,8 @@ import Testing
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "ui")
     // docs: tasks
-    let task: AppTask<Int> = app.task(priority: .high) { 6 * 7 }
-    let answer = try await task.value
+    let task: AppTask<Int, Never> = app.task(priority: .high) { 6 * 7 }
+    let answer = await task.value
     // end
     #expect(answer == 42)
   }

@@ -20,7 +20,7 @@ import Testing
     let app: HostedApp
     let events: AsyncStream<AppHost.Event>
     /// Ends when it is cancelled.
-    let work: AppTask<Void>
+    let work: AppTask<Void, any Error>
     let cancelled: Counter
     let mayEnd: Counter
   }

@@ -141,7 +141,7 @@ import Testing
     for value in 1...20 as ClosedRange<UInt8> {
       let job = try app.task { buffer.pixels.storeBytes(of: value, as: UInt8.self) }
       try await host.bringForward(app.id)
-      try await job.value
+      await job.value
       #expect(buffer.shown.load(as: UInt8.self) == value)
       await wait(host, app, for: .active)
       try await host.leave(app.id)

@@ -89,7 +89,7 @@ import Testing
     try await host.leave(app.id)
     // No more than that, whenever it is looked at.
     let work = try app.task { burn(milliseconds: milliseconds) }
-    try await work.value
+    await work.value
     let events = await host.observe()
     try await app.endTask(task)
     if milliseconds > 1000 {

@@ -17,7 +17,8 @@ import Testing
     let scheduler = try Scheduler()
     let reported = Atomic<Int>(0)
     let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
-    let memory = try HostMemory(scheduler: scheduler, report: { continuation.yield($0) })
+    // A trailing closure is the report.
+    let memory = try HostMemory(scheduler: scheduler) { continuation.yield($0) }
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in

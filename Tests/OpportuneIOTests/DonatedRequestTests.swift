@@ -157,8 +157,8 @@ import Testing
   @Test(arguments: [true, false]) func onlyThoseThatRunDonate(followsDonations: Bool) async throws {
     let setup = try await Setup(.threads, followsDonations: followsDonations)
     let (io, front, back) = (setup.io, setup.front, setup.back)
-    try await front.task {
-      try await back.task {
+    await front.task {
+      await back.task {
         guard followsDonations else { return #expect(io.standing(on: .storage) == nil) }
         await Self.untilDonated(io)
         front.suspend()

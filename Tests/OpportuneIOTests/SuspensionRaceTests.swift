@@ -42,7 +42,7 @@ private func spin(_ turns: Int) {
     }
 
     /// Reads of a byte each, once the kernel has them all.
-    func read(_ count: Int) async throws -> [AppTask<Int>] {
+    func read(_ count: Int) async throws -> [AppTask<Int, any Error>] {
       let (io, readEnd) = (io, readEnd)
       let reads = try (0..<count).map { _ in
         let buffer = try IOBuffer(count: 1)

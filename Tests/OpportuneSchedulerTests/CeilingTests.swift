@@ -29,8 +29,8 @@ import Testing
     let account = Account(try back.makeStrand(named: "strand", ceiling: .foreground), scheduler.engine)
     let plain = Account(try back.makeStrand(named: "plain"), scheduler.engine)
     for _ in 0..<100 {
-      #expect(try await back.task { await account.add() }.value == .foreground)
-      #expect(try await back.task { await plain.add() }.value == .background)
+      #expect(await back.task { await account.add() }.value == .foreground)
+      #expect(await back.task { await plain.add() }.value == .background)
       #expect(await account.add() == .foreground)
     }
     // All of the background stands still.

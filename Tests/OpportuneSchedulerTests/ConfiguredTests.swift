@@ -22,7 +22,7 @@ import Testing
   {
     let scheduler = try scheduler { $0.backgroundClass = choice }
     let app = try scheduler.makeApp(named: "app", band: .background)
-    let (policy, nice, slice) = try await app.task {
+    let (policy, nice, slice) = await app.task {
       var parameters = opp_sched_params()
       _ = opp_thread_get_sched(0, &parameters)
       return (sched_getscheduler(0), Int(parameters.nice), parameters.slice_ns)
@@ -99,7 +99,7 @@ import Testing
     }
     // Hogs that do not end: known for what they are after the first, they wait, and fresh work keeps its
     // workers.
-    for number in 0..<100 { #expect(try await other.task { number }.value == number) }
+    for number in 0..<100 { #expect(await other.task { number }.value == number) }
     #expect(!release.isUp && refused.count == 0)
     // Up to the bound; up to twice the bound of those that were found out while they ran, and beyond only
     // while fresh work waits behind them; token and spare worker. In the background's pool, which serves the
@@ -265,7 +265,7 @@ import Testing
     for (milli, width) in [(1500, 2), (100, 1), (0, 4)] {
       quota.store(UInt64(milli), ordering: .relaxed)
       // The monitor looks once a second, while a worker is inside a job.
-      let isFollowed = try await app.task {
+      let isFollowed = await app.task {
         let end = opp_now_ns() + 60_000_000_000
         while engine.width != width, opp_now_ns() < end { opp_pause() }
         return engine.width == width
@@ -315,7 +315,7 @@ import Testing
       } catch { #expect(error.code == .tooManyApps) }
       await Task.yield()
     }
-    #expect(try await apps[1].task { 1 }.value == 1)
+    #expect(await apps[1].task { 1 }.value == 1)
     try await scheduler.shutdown()
   }
 
@@ -324,16 +324,16 @@ import Testing
     try #require(KernelPrivileges.probe().canUseRR)
     let scheduler = try scheduler { $0.pools = [.foreground, .background, .realTime] }
     let app = try scheduler.makeApp(named: "app", band: .realTime)
-    #expect(try await app.task { sched_getscheduler(0) & 7 }.value == SCHED_RR)
+    #expect(await app.task { sched_getscheduler(0) & 7 }.value == SCHED_RR)
     try app.setBand(.background)
-    #expect(try await app.task { sched_getscheduler(0) & 7 }.value == schedIdle)
+    #expect(await app.task { sched_getscheduler(0) & 7 }.value == schedIdle)
     try await scheduler.shutdown()
   }
 
   @Test func threadsHaveTheName() async throws {
     let scheduler = try scheduler { $0.name = "kitchen" }
     let app = try scheduler.makeApp(named: "app")
-    let thread = try await app.task { opp_thread_id() }.value
+    let thread = await app.task { opp_thread_id() }.value
     let name = try String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8)
     #expect(name.hasPrefix("kitchen-fg"))
     try await scheduler.shutdown()

@@ -92,7 +92,7 @@ private func niceValue() -> Int32 {
   @Test func yieldingEndsNoQuantum() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    try await app.task {
+    await app.task {
       for _ in 0..<8 {
         spinCPU(milliseconds: 9)
         await Task.yield()
@@ -108,7 +108,7 @@ private func niceValue() -> Int32 {
     let statistics = try await undisturbed { app in
       let pipe = SlowPipe()
       async let answers: Void = onThread { pipe.answer(times: 8) }
-      try await app.task {
+      await app.task {
         for _ in 0..<8 {
           spinCPU(milliseconds: 9)
           pipe.readByte()
@@ -148,7 +148,7 @@ private func niceValue() -> Int32 {
       let app = try scheduler.makeApp(named: "app")
       let pipe = SlowPipe()
       async let answers: Void = onThread { pipe.answer(times: 1) }
-      try await app.task {
+      await app.task {
         for _ in 0..<4 {
           spinCPU(milliseconds: 11)
           await Task.yield()
@@ -254,7 +254,7 @@ private func niceValue() -> Int32 {
     let app = try scheduler.makeApp(named: "app")
     let holder = Holder()
     // No slice of it is as long as a quantum.
-    try await app.task { for _ in 0..<10 { await holder.hold(milliseconds: 4) } }.value
+    await app.task { for _ in 0..<10 { await holder.hold(milliseconds: 4) } }.value
     try await scheduler.shutdown()
     #expect((1...5).contains(app.statistics.demotions))
   }
@@ -294,7 +294,7 @@ private func niceValue() -> Int32 {
     let app = try scheduler.makeApp(named: "app")
     let release = try await app.hold()
     // The only worker is held until these have all run.
-    for number in 0..<50 { #expect(try await app.task { number }.value == number) }
+    for number in 0..<50 { #expect(await app.task { number }.value == number) }
     #expect(!release.isUp)
     release.raise()
     try await scheduler.shutdown()
@@ -420,7 +420,7 @@ private func niceValue() -> Int32 {
     }
     // Twelve jobs are inside a blocking call, with one worker counted.
     _ = await held.reaching(12)
-    #expect(try await app.task { 1 }.value == 1)
+    #expect(await app.task { 1 }.value == 1)
     for _ in 0..<12 { gate.signal() }
     try await scheduler.shutdown()
     #expect(app.statistics.demotions == 0)
@@ -456,7 +456,7 @@ private func niceValue() -> Int32 {
     let scheduler = try makeScheduler(
       workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(2), step: 63), overlap: overlap)
     let app = try scheduler.makeApp(named: "app")
-    let sunk: (policy: Int32, nice: Int32)? = try await app.task {
+    let sunk: (policy: Int32, nice: Int32)? = await app.task {
       for _ in 0..<1000 {
         spinCPU(milliseconds: 3)
         await Task.yield()
@@ -472,7 +472,7 @@ private func niceValue() -> Int32 {
     }
     // Others have not sunk with it.
     let other = try scheduler.makeApp(named: "other")
-    #expect(try await other.task { sched_getscheduler(0) }.value == 0)
+    #expect(await other.task { sched_getscheduler(0) }.value == 0)
     try await scheduler.shutdown()
   }
 
@@ -528,7 +528,7 @@ private func niceValue() -> Int32 {
     // Its worker has its own back for what comes next. (The thread that submitted the hog answers for it in
     // its app.)
     let other = try scheduler.makeApp(named: "other")
-    for _ in 0..<5 { #expect(try await other.task { niceValue() }.value == base) }
+    for _ in 0..<5 { #expect(await other.task { niceValue() }.value == base) }
     try await scheduler.shutdown()
   }
 

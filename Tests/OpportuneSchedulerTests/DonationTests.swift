@@ -67,7 +67,7 @@ import Testing
     let waiting = Record<Bool>()
     let waiter = front.task {
       waiting.add(true)
-      try await task.value
+      await task.value
     }
     _ = await waiting.reaching(1)
     _ = await steps.reaching(steps.count + 100)
@@ -75,7 +75,7 @@ import Testing
     _ = await steps.reaching(steps.count + 100)
     task.cancel()
     front.resume()
-    try await waiter.value
+    await waiter.value
     try await scheduler.shutdown()
   }
 
@@ -100,7 +100,7 @@ import Testing
     let first = a.task {
       if fate != .suspendedLater { a.suspend() }
       waiting.add(true)
-      try await task.value
+      await task.value
     }
     _ = await waiting.reaching(1)
     if fate == .background {
@@ -112,7 +112,7 @@ import Testing
     }
     let second = b.task {
       waiting.add(true)
-      try await task.value
+      await task.value
     }
     _ = await waiting.reaching(2)
     if fate == .suspendedLater {
@@ -121,11 +121,11 @@ import Testing
     }
     _ = await steps.reaching(steps.count + 100)
     goOn.raise()
-    try await second.value
+    await second.value
     #expect(!release.isUp)
     release.raise()
     a.resume()
-    try await first.value
+    await first.value
     try await scheduler.shutdown()
   }
 
@@ -172,7 +172,7 @@ import Testing
       for number in 0..<100 { try app.submit { order.add(number) } }
       switch raiser {
       // The first statement of a task that goes before all the others.
-      case .await: _ = app.task(priority: .high) { try await low.value }
+      case .await: _ = app.task(priority: .high) { await low.value }
       case .escalate: low.escalatePriority(to: .high)
       case .nobody: break
       }
@@ -233,7 +233,7 @@ import Testing
       }
       _ = front.task {
         waiting.add(true)
-        try await task.value
+        await task.value
       }
     }
     _ = await inside.reaching(1)

@@ -44,7 +44,7 @@ private actor Keeper {
   @Test func childTasksStayOnTheExecutor() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let stayed = try await app.task {
+    let stayed = await app.task {
       async let first = Self.onWorker()
       async let second = Self.onWorker()
       let group = await withTaskGroup(of: Bool.self) { group in
@@ -69,7 +69,6 @@ private actor Keeper {
 
   // R-CARD-07
   @Test func groupsSumAndErrorsTravel() async throws {
-    struct Failure: Error, Equatable { let number: Int }
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
     let sum = try await app.task {
@@ -80,6 +79,28 @@ private actor Keeper {
     }.value
     #expect(sum == 500_500)
     await #expect(throws: Failure(number: 3)) { try await app.task { throw Failure(number: 3) }.value }
+    try await scheduler.shutdown()
+  }
+
+  private struct Failure: Error, Equatable { let number: Int }
+
+  // R-CARD-07
+  /// What cannot throw is awaited without `try`; what can throws what its operation throws.
+  @Test func valuesThrowWhatTheirOperationsDo() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let safe: AppTask<Int, Never> = app.task { 1 }
+    let value = await safe.value
+    #expect(value == 1)
+    let result: Result<Int, Never> = await safe.result
+    #expect(result.get() == 1)
+    let failing: AppTask<Int, any Error> = app.task { throw Failure(number: 4) }
+    await #expect(throws: Failure(number: 4)) { try await failing.value }
+    guard case .failure(let error) = await failing.result else {
+      Issue.record("the failure is the result's")
+      return
+    }
+    #expect(error as? Failure == Failure(number: 4))
     try await scheduler.shutdown()
   }
 
@@ -102,7 +123,7 @@ private actor Keeper {
     }
     _ = await begun.reaching(4)
     task.cancel()
-    #expect(try await task.value == 4)
+    #expect(await task.value == 4)
     #expect(task.isCancelled)
     try await scheduler.shutdown()
   }
@@ -111,8 +132,8 @@ private actor Keeper {
   @Test func taskLocalsAreInherited() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let names = try await Trace.$name.withValue("outer") {
-      try await app.task {
+    let names = await Trace.$name.withValue("outer") {
+      await app.task {
         await Task.yield()
         async let child = Trace.name
         let inner = await Trace.$name.withValue("inner") {
@@ -188,10 +209,10 @@ private actor Keeper {
     let apps = try schedulers.map { try $0.makeApp(named: "app") }
     apps[2].suspend()
     // From one to the other and back: neither is the other's worker.
-    let sum = try await apps[0].task {
+    let sum = await apps[0].task {
       var sum = 0
       for number in 0..<100 {
-        sum += try await apps[1].task { number }.value
+        sum += await apps[1].task { number }.value
         let back = Task(executorPreference: apps[0].executor) { 1 }
         sum += await back.value
       }
@@ -201,7 +222,7 @@ private actor Keeper {
     let ran = Record<Int>()
     try apps[2].submit { ran.add(1) }
     try await schedulers[0].shutdown()
-    #expect(try await apps[1].task { 7 }.value == 7)
+    #expect(await apps[1].task { 7 }.value == 7)
     #expect(ran.count == 0)
     apps[2].resume()
     #expect(await ran.reaching(1) == [1])
@@ -248,7 +269,7 @@ private actor Keeper {
     let release = try await worker.hold()
     let queued = worker.task { 42 }
     // The one background worker is held until after the value has come.
-    let answer = try await ui.task { try await queued.value }.value
+    let answer = await ui.task { await queued.value }.value
     #expect(answer == 42)
     #expect(!release.isUp)
     release.raise()

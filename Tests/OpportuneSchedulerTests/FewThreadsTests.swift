@@ -168,9 +168,9 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     for _ in 0..<10 { gate.signal() }
     // The monitor looks once a second, while a worker is inside a job. A share of 16 threads or fewer is 5 at
     // most.
-    let haveEnded = try await front.task { spin { ended.count >= given.count - 5 } }.value
+    let haveEnded = await front.task { spin { ended.count >= given.count - 5 } }.value
     #expect(haveEnded, "\(ended.count) of \(given.count) workers of the background ended")
-    for number in 0..<10 { #expect(try await back.task { number }.value == number) }
+    for number in 0..<10 { #expect(await back.task { number }.value == number) }
     #expect(engine.beginDraining())
     let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
     #expect(stuck.isEmpty)

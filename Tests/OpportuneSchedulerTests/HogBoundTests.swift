@@ -59,7 +59,7 @@ enum HogOrigin: CaseIterable {
     var passedBy = 0
     for _ in 0..<hogCount / 100 {
       let before = ended.load(ordering: .relaxed)
-      let passed = try await app.task(priority: priority) { @Sendable in
+      let passed = await app.task(priority: priority) { @Sendable in
         ended.load(ordering: .relaxed) - before
       }.value
       passedBy = max(passedBy, passed)
@@ -115,12 +115,12 @@ enum HogOrigin: CaseIterable {
     // spare worker.
     let other = try scheduler.makeApp(named: "other")
     while try await foreground(of: scheduler).demoted < blocked - 2 {
-      try await other.task {}.value
+      await other.task {}.value
     }
     // Others that are known for hogs before they begin do not run beside so many.
     known.raise()
     _ = await submitted.reaching(1)
-    for _ in 0..<20 { try await other.task {}.value }
+    for _ in 0..<20 { await other.task {}.value }
     #expect(begun.count == blocked && refused.count == 0)
     release.raise()
     _ = await begun.reaching(blocked + 8)
@@ -164,7 +164,7 @@ enum HogOrigin: CaseIterable {
     }
     _ = await parked.reaching(1)
     let other = try scheduler.makeApp(named: "other")
-    for _ in 0..<20 { try await other.task {}.value }
+    for _ in 0..<20 { await other.task {}.value }
     // It keeps the only token, and waits for the hog; nothing fresh waits behind it. Of another app, whose
     // jobs from this thread are no hogs.
     try other.submit {
@@ -175,7 +175,7 @@ enum HogOrigin: CaseIterable {
     // Nobody is awake who would find the hog.
     while try await foreground(of: scheduler).sleeping == 0 {}
     caller.yield(true)
-    try await hog.value
+    await hog.value
     try await scheduler.shutdown()
   }
 

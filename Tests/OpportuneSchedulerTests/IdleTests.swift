@@ -30,7 +30,7 @@ import Testing
       try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background),
     ]
     for app in apps {
-      try await app.task { spinCPU(milliseconds: 25) }.value
+      await app.task { spinCPU(milliseconds: 25) }.value
       let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(300)) }
       while await scheduler.statistics().timers == 0 { await Task.yield() }
       sleeper.cancel()

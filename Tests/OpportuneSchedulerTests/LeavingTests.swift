@@ -18,7 +18,7 @@ import Testing
     let waiters = (0..<2).map { number in
       app.task {
         begun.add(number)
-        try await awaited.value
+        await awaited.value
       }
     }
     _ = await begun.reaching(2)
@@ -29,7 +29,7 @@ import Testing
     }
     let before = opp_pool_wakeups(pool.raw)
     gate.signal()
-    for waiter in waiters { try await waiter.value }
+    for waiter in waiters { await waiter.value }
     // Of the pool's, since where this thread is held up between the two the monitor wakes somebody, who
     // counts with no app. Who counts may be behind.
     try await eventually("a wake-up") { opp_pool_wakeups(pool.raw) > before }
@@ -63,7 +63,7 @@ import Testing
       Task(executorPreference: CallersThread()) { inTime.add(await actor.wait(for: gone)) }
       held.signal()
       #expect(await inTime.reaching(1) == [true])
-      try await task.value
+      await task.value
     }
     try await scheduler.shutdown()
   }

@@ -33,7 +33,7 @@ import Testing
     let app = try scheduler.makeApp(named: "short")
     let done = Record<Int>()
     try app.submit { done.add(1) }
-    #expect(try await app.task { 2 }.value == 2)
+    #expect(await app.task { 2 }.value == 2)
     await Task(executorPreference: app.executor) { done.add(3) }.value
     let strand = try app.makeStrand(named: "short")
     try strand.submit { done.add(4) }

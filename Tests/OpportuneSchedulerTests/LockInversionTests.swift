@@ -176,8 +176,8 @@ import Testing
     }
     try await eventually("the holder is raised for who has sunk") { raised.count > 0 }
     stop.raise()
-    try await holder.value
-    try await sunk.value
+    await holder.value
+    await sunk.value
     let statistics = await scheduler.statistics()
     #expect(statistics.lockInversions > 0 && statistics.lockHoldersRaised > 0)
     try await scheduler.shutdown()

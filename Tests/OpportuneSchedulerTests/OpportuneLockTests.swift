@@ -10,7 +10,7 @@ import Testing
   private func hold<Value>(
     _ lock: OpportuneLock<Value>, in app: App, until flag: Flag,
     then: @escaping @Sendable () async throws -> Void = {}
-  ) async -> AppTask<Void> {
+  ) async -> AppTask<Void, any Error> {
     let begun = Record<Bool>()
     let task = app.task {
       try await lock.withLock { _ in
@@ -123,7 +123,7 @@ import Testing
     let waiters = (0..<4).map { number in
       front.task { try await (number % 2 == 0 ? a : b).withLock { $0 } }
     }
-    try await front.task { await Task.yield() }.value
+    await front.task { await Task.yield() }.value
     second.cancel()
     await #expect(throws: CancellationError.self) { try await second.result.get() }
     try await first.value
@@ -168,7 +168,7 @@ import Testing
     let goOn = Flag()
     let holder = await hold(lock, in: front, until: goOn)
     let order = Record<String>()
-    var tasks: [AppTask<Void>] = []
+    var tasks: [AppTask<Void, any Error>] = []
     for app in [back, front] {
       tasks.append(app.task { try await lock.withLock { _ in order.add(app.name) } })
       let count = tasks.count
@@ -224,7 +224,7 @@ import Testing
     let lock = try OpportuneLock(0, in: scheduler)
     let goOn = Flag()
     let holder = await hold(lock, in: front, until: goOn)
-    var tasks: [AppTask<Void>] = []
+    var tasks: [AppTask<Void, any Error>] = []
     for app in [other, front] {
       tasks.append(app.task { try await lock.withLock { $0 += 1 } })
       let count = tasks.count

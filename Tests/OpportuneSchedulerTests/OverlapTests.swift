@@ -75,7 +75,7 @@ private final class Turns: Sendable {
     await background.hundredMore()
     stop.raise()
     release.raise()
-    for task in hogs + chains { try await task.value }
+    for task in hogs + chains { await task.value }
     try await scheduler.shutdown()
   }
 }

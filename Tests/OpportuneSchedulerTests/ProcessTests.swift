@@ -115,7 +115,7 @@ private final class LimitedGroup {
         // The monitor looks once a second, while a worker is inside a job.
         let before = widths.last
         widths.append(
-          try await app.task {
+          await app.task {
             let end = opp_now_ns() + 60_000_000_000
             while scheduler.width == before, opp_now_ns() < end { opp_pause() }
             return scheduler.width
@@ -146,7 +146,7 @@ private final class LimitedGroup {
       _ = await classes.reaching(1)
       try app.setBand(.foreground)
       // The job that runs goes on as it is; the next is a foreground job, and does not wait for it.
-      let next = try await app.task { ownClass() }.value
+      let next = await app.task { ownClass() }.value
       require(next == [0, processNice], "the next job runs in the foreground's class, not in \(next)")
       release.raise()
       let seen = await classes.reaching(2)
@@ -178,13 +178,13 @@ private final class LimitedGroup {
         _ = await lowered.reaching(1)
         try app.setBand(.background)
         _ = await lowered.reaching(2)
-        let substitute = try await other.task { ownClass() }.value
+        let substitute = await other.task { ownClass() }.value
         require(
           substitute == [0, processNice], "the substitute runs in the pool's class, not in \(substitute)")
         release.raise()
         // The lowered thread cannot come back, so it must not take foreground work any more.
         for _ in 0..<50 {
-          let seen = try await other.task { ownClass() }.value
+          let seen = await other.task { ownClass() }.value
           require(seen == [0, processNice], "a foreground job ran in \(seen)")
         }
       }
@@ -219,7 +219,7 @@ private final class LimitedGroup {
       var answering: Set<UInt64> = []
       while ended.load(ordering: .relaxed) < 100 {
         let (thread, start) = (opp_thread_number(), ContinuousClock.now)
-        let seen = try await other.task { ownClass() }.value
+        let seen = await other.task { ownClass() }.value
         let isSlow = ContinuousClock.now - start >= .milliseconds(5)
         require(seen == [0, processNice] || answering.contains(thread), "a fresh job ran in \(seen)")
         if isSlow { answering.insert(thread) } else { answering.remove(thread) }
@@ -241,7 +241,7 @@ private final class LimitedGroup {
       require(lowerCallingThread(), "nice 19 is open to all")
       let scheduler = try makeScheduler(workers: 1)
       let app = try scheduler.makeApp(named: "app")
-      let seen = try await app.task {
+      let seen = await app.task {
         var own = opp_sched_params()
         require(opp_thread_get_sched(0, &own) == 0, "the own class can be read")
         return [UInt64(own.nice), own.slice_ns]
@@ -274,7 +274,7 @@ private final class LimitedGroup {
         }
         // While something runs the monitor looks once a second.
         require(spin { scheduler.width == width }, "the width follows to \(width)")
-        for number in 0..<20 { require(try await app.task { number }.value == number, "work goes on") }
+        for number in 0..<20 { require(await app.task { number }.value == number, "work goes on") }
       }
       release.raise()
       try await scheduler.shutdown()

@@ -35,18 +35,18 @@ struct RealTimeForegroundTests {
   {
     let scheduler = try await scheduler()
     let app = try scheduler.makeApp(named: "app")
-    #expect(try await app.task { Self.ownClass }.value == SCHED_RR)
+    #expect(await app.task { Self.ownClass }.value == SCHED_RR)
     let behind = try scheduler.makeApp(named: "behind", band: .background)
-    #expect(try await behind.task { Self.ownClass }.value == schedIdle)
+    #expect(await behind.task { Self.ownClass }.value == schedIdle)
     // A job that has been lowered is in no such class, and neither is what it submits.
-    let deep = try await app.task {
+    let deep = await app.task {
       spinCPU(milliseconds: 30)
       return Self.ownClass
     }.value
     #expect(deep == 0)
-    #expect(try await app.task { Self.ownClass }.value == SCHED_RR, "the next is fresh again")
+    #expect(await app.task { Self.ownClass }.value == SCHED_RR, "the next is fresh again")
     try app.setBand(.background)
-    #expect(try await app.task { Self.ownClass }.value == schedIdle)
+    #expect(await app.task { Self.ownClass }.value == schedIdle)
     try await scheduler.shutdown()
   }
 
@@ -56,7 +56,7 @@ struct RealTimeForegroundTests {
     // Far from the demotion after 10 ms of CPU time, so that a busy machine does not blur them.
     let scheduler = try await scheduler { $0.quantum.quantum = .milliseconds(500) }
     let app = try scheduler.makeApp(named: "app")
-    let (first, last, used) = try await app.task {
+    let (first, last, used) = await app.task {
       let start = SystemClock.threadCPU()
       let first = Self.ownClass
       // Only the monitor takes it out. It must do so although this does not sleep.
@@ -65,7 +65,7 @@ struct RealTimeForegroundTests {
     }.value
     #expect(first == SCHED_RR && last)
     #expect(used < 100_000_000, "of CPU time, for a quantum of a millisecond: \(used)")
-    #expect(try await app.task { Self.ownClass }.value == SCHED_RR)
+    #expect(await app.task { Self.ownClass }.value == SCHED_RR)
     let statistics = try #require(await scheduler.statistics().realTimeForeground)
     #expect(statistics.jobsLeft >= 1)
     try await scheduler.shutdown()
@@ -107,14 +107,14 @@ struct RealTimeForegroundTests {
           spinCPU(microseconds: 500)
         }
       }
-      try await app.task {}.value
+      await app.task {}.value
       exhausted = await scheduler.statistics().realTimeForeground?.exhausted ?? 0
     }
     #expect(exhausted > 0)
     #expect(classes.values.contains(SCHED_RR) && classes.values.contains(0))
     // It comes back by itself.
     var isBack = false
-    for _ in 0..<100_000 where !isBack { isBack = try await app.task { Self.ownClass == SCHED_RR }.value }
+    for _ in 0..<100_000 where !isBack { isBack = await app.task { Self.ownClass == SCHED_RR }.value }
     #expect(isBack)
     try await scheduler.shutdown()
   }
@@ -187,7 +187,7 @@ struct RealTimeForegroundTests {
     let scheduler = try Scheduler()
     #expect(await scheduler.statistics().realTimeForeground == nil)
     let app = try scheduler.makeApp(named: "app")
-    #expect(try await app.task { Self.ownClass }.value == 0)
+    #expect(await app.task { Self.ownClass }.value == 0)
     #expect(app.serveForeground() == nil)
     try await scheduler.shutdown()
   }

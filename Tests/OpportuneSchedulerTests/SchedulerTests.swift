@@ -48,7 +48,7 @@ struct SchedulerTests {
     enum Local { @TaskLocal static var value = 0 }
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "app")
-    let sum = try await app.task {
+    let sum = await app.task {
       await Local.$value.withValue(7) {
         async let one = Local.value
         let group = await withTaskGroup(of: Int.self) { group in
@@ -127,7 +127,7 @@ struct SchedulerTests {
         if seen.append(number) == 100 { done.fire() }
       }
     }
-    #expect(try await other.task { 5 }.value == 5)
+    #expect(await other.task { 5 }.value == 5)
     release.open()
     await app.untilSuspended()
     #expect(app.activity == .suspended)
@@ -148,9 +148,9 @@ struct SchedulerTests {
     for _ in 0..<50 {
       let task = app.task { await actor.add() }
       app.suspend()
-      try await other.task { await actor.add() }.value
+      await other.task { await actor.add() }.value
       app.resume()
-      try await task.value
+      await task.value
     }
     #expect(await actor.count == 100)
     try await scheduler.shutdown()
@@ -188,7 +188,7 @@ struct SchedulerTests {
       settings.quantum = QuantumPolicy(step: step)
       let scheduler = try Scheduler(configuration: settings)
       let app = try scheduler.makeApp(named: "app")
-      try await app.task(operation: operation).value
+      await app.task(operation: operation).value
       try await scheduler.shutdown()
       return app.statistics.demotions
     }
@@ -226,9 +226,9 @@ struct SchedulerTests {
     let hogs = (0..<3).map { _ in
       front.task { while stop.count == 0 { burn(.milliseconds(1)) } }
     }
-    for _ in 0..<20 { try await back.task { burn(.microseconds(100)) }.value }
+    for _ in 0..<20 { await back.task { burn(.microseconds(100)) }.value }
     stop.add(1)
-    for hog in hogs { try await hog.value }
+    for hog in hogs { await hog.value }
     try await scheduler.shutdown()
     #expect(back.statistics.jobs >= 20)
   }
@@ -247,9 +247,10 @@ struct SchedulerTests {
     }
     await started.wait()
     let queued = back.task { 11 }
-    #expect(try await front.task { try await queued.value }.value == 11)
+    let answer = await front.task { await queued.value }.value
+    #expect(answer == 11)
     stop.add(1)
-    try await holder.value
+    await holder.value
     try await scheduler.shutdown()
   }
 
@@ -317,7 +318,8 @@ struct SchedulerTests {
     let two = try Scheduler()
     let first = try one.makeApp(named: "first", band: .background)
     let second = try two.makeApp(named: "second")
-    #expect(try await first.task { try await second.task { 2 }.value + 1 }.value == 3)
+    let sum = await first.task { await second.task { 2 }.value + 1 }.value
+    #expect(sum == 3)
     try await one.shutdown()
     try await two.shutdown()
   }

@@ -54,7 +54,7 @@ import Testing
       }
       _ = await begun.reaching(1)
       try await scheduler.shutdown(within: .seconds(100))
-      #expect(try await elsewhere.value == 0, "slices in the global pool")
+      #expect(await elsewhere.value == 0, "slices in the global pool")
     }
   }
 
@@ -76,7 +76,7 @@ import Testing
     #expect(cancelled.values.sorted() == Array(0..<200))
     #expect(ran.values.sorted() == Array(1000..<1200))
     #expect(app.statistics.cancelled == 200 && app.statistics.submitted == 200)
-    #expect(try await task.value == 5)
+    #expect(await task.value == 5)
     app.resume()
     #expect(ran.count == 200)
   }
@@ -165,7 +165,7 @@ import Testing
       ended.add(0)
     }
     _ = await held.reaching(1)
-    #expect(try await innocent.task { 1 }.value == 1)
+    #expect(await innocent.task { 1 }.value == 1)
     do {
       try await scheduler.shutdown(within: .milliseconds(20))
       Issue.record("a job was running")
@@ -212,7 +212,7 @@ import Testing
       #expect(error.code == .jobsStillRunning)
     }
     go.raise()
-    #expect(try await survivor.value == 190)
+    #expect(await survivor.value == 190)
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<100 { group.addTask(executorPreference: app.executor) { await keeper.add() } }
     }

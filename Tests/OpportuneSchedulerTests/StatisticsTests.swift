@@ -19,7 +19,7 @@ import Testing
       spinCPU(milliseconds: 40)
       ran.add(64)
     }
-    #expect(try await app.task { 1 }.value == 1)
+    #expect(await app.task { 1 }.value == 1)
     _ = await ran.reaching(65)
     let pools = await scheduler.statistics()
     app.suspend()
@@ -42,7 +42,7 @@ import Testing
     let scheduler = try makeScheduler(workers: 1)
     for number in 0..<8 {
       let app = try scheduler.makeApp(named: "yields \(number)")
-      try await app.task { for _ in 0..<2000 { await Task.yield() } }.value
+      await app.task { for _ in 0..<2000 { await Task.yield() } }.value
       _ = await scheduler.statistics()
     }
     let app = try scheduler.makeApp(named: "strand")

@@ -65,7 +65,7 @@ import Testing
     let waiter = rig.front.task { await actor.ask() }
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 7)
+    #expect(await waiter.value == 7)
     await rig.end()
     await rig.expectSaid(1)
   }
@@ -77,10 +77,10 @@ import Testing
     let rig = try Rig(serviceBand: band)
     rig.service.suspend()
     let task = rig.service.task { 7 }
-    let waiter = rig.front.task { try await task.value }
+    let waiter = rig.front.task { await task.value }
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 7)
+    #expect(await waiter.value == 7)
     await rig.end()
     await rig.expectSaid(1)
   }
@@ -99,7 +99,7 @@ import Testing
     ]
     await rig.expectSaid(1)
     rig.service.resume()
-    for waiter in waiters { #expect(try await waiter.value == 7) }
+    for waiter in waiters { #expect(await waiter.value == 7) }
     #expect(rig.service.core.record.waiter == nil, "each wait has ended")
     await rig.end()
     await rig.expectSaid(1)
@@ -114,7 +114,7 @@ import Testing
     let begun = Record<Bool>()
     let waiter = rig.front.task {
       begun.add(true)
-      return try await task.value
+      return await task.value
     }
     _ = await begun.reaching(1)
     await rig.settle()
@@ -127,7 +127,7 @@ import Testing
     }
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 7)
+    #expect(await waiter.value == 7)
     await rig.end()
   }
 
@@ -136,12 +136,12 @@ import Testing
     let rig = try Rig(afterMilliseconds: 200)
     rig.service.suspend()
     let task = rig.service.task { 7 }
-    let waiter = rig.front.task { try await task.value }
+    let waiter = rig.front.task { await task.value }
     while rig.service.core.record.waiter == nil { await Task.yield() }
     try rig.service.setBand(.foreground)
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 7)
+    #expect(await waiter.value == 7)
     await rig.end()
   }
 
@@ -167,7 +167,7 @@ import Testing
     gate.signal()
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 7)
+    #expect(await waiter.value == 7)
     await rig.end()
     await rig.expectSaid(1)
   }
@@ -185,7 +185,7 @@ import Testing
     let waiter = rig.front.task { await actor.ask() }
     await rig.expectSaid(1)
     rig.service.resume()
-    for task in [patient, own, waiter] { #expect(try await task.value == 7) }
+    for task in [patient, own, waiter] { #expect(await task.value == 7) }
     await rig.end()
     await rig.expectSaid(1)
   }
@@ -199,7 +199,7 @@ import Testing
       let waiter = rig.front.task { await actor.ask() }
       #expect(spin { rig.service.core.record.waiter != nil }, "it waits")
       rig.service.resume()
-      #expect(try await waiter.value == 7)
+      #expect(await waiter.value == 7)
     }
     #expect(rig.service.core.record.waiter == nil, "each wait has ended")
     await rig.end()
@@ -210,16 +210,19 @@ import Testing
   @Test func aWaitThatIsOverIsNotTold() async throws {
     let rig = try Rig()
     let task = rig.service.task { 7 }
-    #expect(try await task.value == 7)
+    #expect(await task.value == 7)
     rig.service.suspend()
     // It need not wait.
-    for _ in 0..<10 { #expect(try await rig.front.task { try await task.value }.value == 7) }
+    for _ in 0..<10 {
+      let answer = await rig.front.task { await task.value }.value
+      #expect(answer == 7)
+    }
     await rig.settle()
     let late = rig.service.task { 8 }
-    let waiter = rig.front.task { try await late.value }
+    let waiter = rig.front.task { await late.value }
     await rig.expectSaid(1)
     rig.service.resume()
-    #expect(try await waiter.value == 8)
+    #expect(await waiter.value == 8)
     await rig.end()
     await rig.expectSaid(1)
   }
@@ -233,7 +236,7 @@ import Testing
       let waiters = (0..<5).map { _ in rig.front.task { await actor.ask() } }
       await rig.expectSaid(round)
       rig.service.resume()
-      for waiter in waiters { #expect(try await waiter.value == 7) }
+      for waiter in waiters { #expect(await waiter.value == 7) }
     }
     await rig.end()
     await rig.expectSaid(3)

@@ -53,7 +53,7 @@ import Testing
       await app.untilSuspended()
       return ended.isUp
     }
-    #expect(try await other.task { 1 }.value == 1)
+    #expect(await other.task { 1 }.value == 1)
     #expect(app.activity == .suspending)
     release.raise()
     #expect(await waiter.value)
@@ -139,7 +139,7 @@ import Testing
       app.resume()
       _ = await order.reaching(round * 10 + 10)
     }
-    try await task.value
+    await task.value
     #expect(order.values == Array(0..<500))
     #expect(steps.load(ordering: .relaxed) == 1000)
     try await scheduler.shutdown()
@@ -276,12 +276,12 @@ import Testing
     try app.setBand(.background)
     #expect(await classes.reaching(2) == [0, schedIdle])
     // A substitute serves the pool, at the pool's own class.
-    let substitute = try await other.task { sched_getscheduler(0) }.value
+    let substitute = await other.task { sched_getscheduler(0) }.value
     #expect(substitute == 0)
     #expect(!release.isUp)
     release.raise()
     // Back in the pool, the thread is a foreground one again.
-    for _ in 0..<20 { #expect(try await other.task { sched_getscheduler(0) }.value == 0) }
+    for _ in 0..<20 { #expect(await other.task { sched_getscheduler(0) }.value == 0) }
     try await scheduler.shutdown()
   }
 }

@@ -55,7 +55,7 @@ import Testing
     var waits: [Int] = []
     for _ in 0..<41 {
       let before = begun.count
-      waits.append(try await app.task { @Sendable in begun.count - before }.value)
+      waits.append(await app.task { @Sendable in begun.count - before }.value)
     }
     stops.raise()
     #expect(await ended.reaching(10).allSatisfy { $0 >= 0 })

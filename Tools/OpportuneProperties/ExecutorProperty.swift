@@ -58,7 +58,7 @@ private final class ExecutorWorld: @unchecked Sendable {
   private let actors: [StrandActor]
   private let forgets: ExecutorProperty.Forgotten?
   private let ending: Int
-  private var tasks: [AppTask<Void>] = []
+  private var tasks: [AppTask<Void, Never>] = []
   private var bands: [Band] = [.foreground, .background]
   private var isClosed = false
 
@@ -164,7 +164,7 @@ private final class ExecutorWorld: @unchecked Sendable {
       case .submit: submit(other, .nothing, other)
       case .submitMore: for number in 0..<4 { submit(other, onStrand: number % 2 == 0, .nothing, other) }
       case .call: await actors[other].call(model, job, strand: other)
-      case .wait: try? await there.task {}.value  // lends its band
+      case .wait: await there.task {}.value  // lends its band
       }
       model.goesOn(job)
       model.ends(job)

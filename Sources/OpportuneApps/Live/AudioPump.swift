@@ -12,7 +12,7 @@ final class AudioPump {
   private let top: Band
   private let start: AppClock.Instant
   private let render: @Sendable (AudioStream.Frame) -> Void
-  private var last: AppTask<AudioPace>?
+  private var last: AppTask<AudioPace, Never>?
   private(set) var isRunning = false
   /// The file that holds the callback's code, where approval is required.
   var file: String?
@@ -36,7 +36,7 @@ final class AudioPump {
     let (clock, start, counters, render) = (place.clock, start, stream.counters, render)
     last = place.task(name: "audio", priority: .high) {
       defer { leave() }
-      let pace = (try? await before?.task.value) ?? first
+      let pace = await before?.task.value ?? first
       return await pace.run(on: clock, since: start, counters, render)
     }
   }

@@ -70,8 +70,29 @@ public final class HostedApp: Sendable {
   @discardableResult
   public func task<Success: Sendable>(
     name: String? = nil, priority: TaskPriority? = nil,
+    operation: @escaping @Sendable () async -> Success
+  ) throws(HostError) -> AppTask<Success, Never> {
+    try enter()
+    let entry = OpenTasks.Entry()
+    let task = app.task(name: name, priority: priority) {
+      defer {
+        entry.close()
+        self.leave()
+      }
+      return await operation()
+    }
+    cancelAtEnd(entry) { task.cancel() }
+    return task
+  }
+
+  /// Starts a task that may throw on the app's executor, cancelled when the app is terminated.
+  ///
+  /// - Throws: ``HostError``: `terminated`.
+  @discardableResult
+  public func task<Success: Sendable>(
+    name: String? = nil, priority: TaskPriority? = nil,
     operation: @escaping @Sendable () async throws -> Success
-  ) throws(HostError) -> AppTask<Success> {
+  ) throws(HostError) -> AppTask<Success, any Error> {
     try enter()
     let entry = OpenTasks.Entry()
     let task = app.task(name: name, priority: priority) {
@@ -81,9 +102,13 @@ public final class HostedApp: Sendable {
       }
       return try await operation()
     }
-    tasks.add(entry) { task.cancel() }
-    if isOver { tasks.cancelAll() }
+    cancelAtEnd(entry) { task.cancel() }
     return task
+  }
+
+  private func cancelAtEnd(_ entry: OpenTasks.Entry, _ cancel: @escaping @Sendable () -> Void) {
+    tasks.add(entry, cancel: cancel)
+    if isOver { tasks.cancelAll() }
   }
 
   // MARK: Background tasks

@@ -157,8 +157,21 @@ public final class App: Sendable {
   @discardableResult
   public func task<Success: Sendable>(
     name: String? = nil, priority: TaskPriority? = nil,
+    operation: sending @escaping @isolated(any) () async -> Success
+  ) -> AppTask<Success, Never> {
+    AppTask(core, name: name, priority: priority, operation: operation)
+  }
+
+  /// Starts a task that may throw, else as one that does not. An error that nobody asks for is dropped.
+  ///
+  /// - Parameters:
+  ///   - name: for people and tools.
+  ///   - priority: `nil` is the priority of the caller.
+  @discardableResult
+  public func task<Success: Sendable>(
+    name: String? = nil, priority: TaskPriority? = nil,
     operation: sending @escaping @isolated(any) () async throws -> Success
-  ) -> AppTask<Success> {
+  ) -> AppTask<Success, any Error> {
     AppTask(core, name: name, priority: priority, operation: operation)
   }
 

@@ -2,37 +2,20 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A task started by ``App/task(name:priority:operation:)``.
-public struct AppTask<Success: Sendable>: Sendable {
+/// A task started by ``App/task(name:priority:operation:)``, which throws what its operation throws: with
+/// `Never` as `Failure` its ``value`` needs no `try`.
+public struct AppTask<Success: Sendable, Failure: Error>: Sendable {
   /// The task itself.
-  public let task: Task<Success, any Error>
+  public let task: Task<Success, Failure>
   private let tree: TaskTree
 
-  init(
-    _ core: AppCore, name: String?, priority: TaskPriority?,
-    operation: sending @escaping @isolated(any) () async throws -> Success
-  ) {
-    tree = TaskTree(core, priority: priority ?? Task.currentPriority)
-    task = Task(name: name, executorPreference: tree, priority: priority, operation: operation)
-  }
-
-  /// The task's result. Awaiting it donates the caller's band and priority to the task.
-  ///
-  /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
-  /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
-  /// donate; each counts while it is not suspended.
-  ///
-  /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
-  /// queue. A slice that is already running is not changed. A task that this task is already waiting for is
-  /// not raised.
-  ///
-  /// - Throws: what the task throws.
-  public var value: Success {
-    get async throws { try await result.get() }
+  private init(_ task: Task<Success, Failure>, _ tree: TaskTree) {
+    self.task = task
+    self.tree = tree
   }
 
   /// The task's result as a `Result`; donates like ``value``.
-  public var result: Result<Success, any Error> {
+  public var result: Result<Success, Failure> {
     get async {
       let isCounted = tree.donate()
       defer { if isCounted { tree.app.record.endWait() } }
@@ -53,6 +36,56 @@ public struct AppTask<Success: Sendable>: Sendable {
 
   /// Whether ``cancel()`` was called.
   public var isCancelled: Bool { task.isCancelled }
+}
+
+extension AppTask where Failure == any Error {
+  /// The task's result. Awaiting it donates the caller's band and priority to the task.
+  ///
+  /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
+  /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
+  /// donate; each counts while it is not suspended.
+  ///
+  /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
+  /// queue. A slice that is already running is not changed. A task that this task is already waiting for is
+  /// not raised.
+  ///
+  /// - Throws: what the task throws.
+  public var value: Success {
+    get async throws { try await result.get() }
+  }
+
+  init(
+    _ core: AppCore, name: String?, priority: TaskPriority?,
+    operation: sending @escaping @isolated(any) () async throws -> Success
+  ) {
+    let tree = TaskTree(core, priority: priority ?? Task.currentPriority)
+    self.init(Task(name: name, executorPreference: tree, priority: priority, operation: operation), tree)
+  }
+}
+
+// Two, as `Task` has it: with one `value` that throws `Failure`, the compiler of Swift 6.3 crashes where an
+// operation is no more than the value of another task.
+extension AppTask where Failure == Never {
+  /// The task's result. Awaiting it donates the caller's band and priority to the task.
+  ///
+  /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
+  /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
+  /// donate; each counts while it is not suspended.
+  ///
+  /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
+  /// queue. A slice that is already running is not changed. A task that this task is already waiting for is
+  /// not raised.
+  public var value: Success {
+    get async { await result.get() }
+  }
+
+  init(
+    _ core: AppCore, name: String?, priority: TaskPriority?,
+    operation: sending @escaping @isolated(any) () async -> Success
+  ) {
+    let tree = TaskTree(core, priority: priority ?? Task.currentPriority)
+    self.init(Task(name: name, executorPreference: tree, priority: priority, operation: operation), tree)
+  }
 }
 
 /// The executor of an `AppTask` and its children. It queues their jobs in the app. After a donation it also

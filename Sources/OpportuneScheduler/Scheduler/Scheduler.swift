@@ -12,7 +12,7 @@ import Logging
 /// let ui = try scheduler.makeApp(named: "ui", band: .foreground)
 /// let indexer = try scheduler.makeApp(named: "indexer", band: .background)
 /// indexer.task { await index() }
-/// let answer = try await ui.task { answer(query) }.value
+/// let answer = await ui.task { answer(query) }.value
 /// ```
 ///
 /// All members may be used from any thread. Keep the scheduler for as long as its apps are used. When the

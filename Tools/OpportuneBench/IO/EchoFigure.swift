@@ -137,7 +137,7 @@ extension IOBench {
   /// background's lets 8 KiB through every 200 ms where segments are as large as over loopback.
   private func receiveFlatOut(
     _ senderApp: App, _ sender: AppIO, _ receiverApp: App, _ receiver: AppIO, _ start: UInt64, _ end: UInt64
-  ) async throws -> AppTask<Int> {
+  ) async throws -> AppTask<Int, any Error> {
     let listener = try await sender.listen(on: .ipv4("127.0.0.1", port: 0))
     let address = try listener.address()
     senderApp.task {

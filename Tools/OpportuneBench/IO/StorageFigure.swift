@@ -111,7 +111,7 @@ extension IOBench {
     let descriptor = try await foreground.open(file.path, .readWrite, options: .direct)
     let start = opp_now_ns() + 100_000_000  // what is first is not measured
     let end = start + windowNanoseconds
-    var workers: [AppTask<OperationCount>] = []
+    var workers: [AppTask<OperationCount, any Error>] = []
     let tasks = load.map { backgroundTasks($0) } ?? []
     for (number, kind) in tasks.enumerated() {
       workers.append(

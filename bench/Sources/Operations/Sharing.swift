@@ -42,10 +42,10 @@ extension Comparison {
       let rival = StrandCounter(try back.makeStrand(named: "plain"))
       return Comparison(
         ours: { operations in
-          try await back.task { for _ in 0..<operations { await ours.increment() } }.value
+          await back.task { for _ in 0..<operations { await ours.increment() } }.value
         },
         rival: { operations in
-          try await back.task { for _ in 0..<operations { await rival.increment() } }.value
+          await back.task { for _ in 0..<operations { await rival.increment() } }.value
         })
     },
   ]

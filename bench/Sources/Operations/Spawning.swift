@@ -16,7 +16,7 @@ extension Comparison {
         return Comparison(
           ours: { operations in
             try await Task(executorPreference: fixture.app.executor) {
-              for _ in 0..<operations { try await fixture.app.task {}.value }
+              for _ in 0..<operations { await fixture.app.task {}.value }
             }.value
           },
           rival: { operations in await spawnAwait(operations, on: globalConcurrentExecutor) })
