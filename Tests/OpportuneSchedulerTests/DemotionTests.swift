@@ -326,8 +326,8 @@ private func niceValue() -> Int32 {
 
   // R-CPU-02
   @Test func jobsYieldTheLaterTheLongerOrdinaryOnesAre() {
-    #expect(PoolState.lengthToYield(spareDelay: 500_000) == 1_000_000)
-    #expect(PoolState.lengthToYield(spareDelay: 6_000_000) == 6_000_000)
+    #expect(PoolPolicy.lengthToYield(spareDelay: 500_000) == 1_000_000)
+    #expect(PoolPolicy.lengthToYield(spareDelay: 6_000_000) == 6_000_000)
   }
 
   // R-CPU-02
@@ -358,9 +358,9 @@ private func niceValue() -> Int32 {
       fewest = min(fewest, beside.count - late.count)
     }
     #expect(fewest < 50, "of a hundred")
-    #expect(PoolState.spareDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
-    #expect(PoolState.spareDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
-    #expect(PoolState.spareDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
+    #expect(PoolPolicy.spareDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
+    #expect(PoolPolicy.spareDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
+    #expect(PoolPolicy.spareDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
     try await scheduler.shutdown()
   }
 

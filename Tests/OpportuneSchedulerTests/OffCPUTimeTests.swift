@@ -6,7 +6,7 @@ import Testing
 
 /// What the monitor does not read must not matter.
 @Suite(.bounded) struct OffCPUTimeTests {
-  private static let rule = OffCPUTime.Rule(quantum: 10_000, share: 0.05)
+  private static let rule = BlockingRule(quantum: 10_000, share: 0.05)
 
   /// As if all were read at each look; the rule written down once more.
   private struct Plain {

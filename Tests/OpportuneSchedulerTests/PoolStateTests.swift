@@ -8,12 +8,12 @@ import Testing
   // R-CPU-02
   @Test(arguments: [1, 2, 64]) func aPoolWhoseJobsAllBlockGrowsEverMoreSlowly(width: Int) {
     let delay: UInt64 = 500_000
-    let patience = (1...(400 * width)).map { PoolState.patience(workers: $0, width: width, delay: delay) }
+    let patience = (1...(400 * width)).map { PoolPolicy.patience(workers: $0, width: width, delay: delay) }
     #expect(patience.first == delay)
     #expect(zip(patience, patience.dropFirst()).allSatisfy { $0 <= $1 })
     #expect(patience[8 * width] == 2 * delay)
     #expect(patience.last == 1_000_000_000)
-    #expect(PoolState.patience(workers: .max, width: width, delay: 10_000_000) == 1_000_000_000)
+    #expect(PoolPolicy.patience(workers: .max, width: width, delay: 10_000_000) == 1_000_000_000)
   }
 
   // R-CPU-02

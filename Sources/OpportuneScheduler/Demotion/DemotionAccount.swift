@@ -147,14 +147,14 @@ package struct DemotionAccount: Sendable, Hashable {
   }
 
   private mutating func consume(cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int) {
-    let quantum = UInt64(max(1, policy.quantumNanoseconds))
+    let rule = policy.blockingRule
     let cpuTotal = cpuNanoseconds.saturatingAdd(cpu)
     let offTotal = offCPUNanoseconds.saturatingAdd(offCPU)
-    if Double(offTotal) > policy.offCPUShare * Double(max(quantum, cpuTotal)) {
+    if rule.isBlocking(offCPU: offTotal, cpu: cpuTotal) {
       block(policy)
       return
     }
-    let (quanta, rest) = cpuTotal.quotientAndRemainder(dividingBy: quantum)
+    let (quanta, rest) = cpuTotal.quotientAndRemainder(dividingBy: rule.quantum)
     cpuNanoseconds = rest
     offCPUNanoseconds = offTotal
     guard quanta > 0 else { return }

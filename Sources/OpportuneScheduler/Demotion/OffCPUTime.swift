@@ -9,19 +9,6 @@ internal import OpportuneBase
 /// seen is the zero point, and the value does not rise without a voluntary context switch since the switches
 /// were last read, because the thread was not blocked then.
 package struct OffCPUTime: Sendable {
-  /// What the looks are for: a job that was off the CPU for more than `share` of a quantum, or of what it has
-  /// used where that is more, has blocked, and its quantum begins anew.
-  package struct Rule: Sendable {
-    let quantum: UInt64
-    let share: Double
-
-    package init(quantum: UInt64, share: Double) { (self.quantum, self.share) = (quantum, share) }
-
-    fileprivate func isBlocking(offCPU: UInt64, cpu: UInt64) -> Bool {
-      Double(offCPU) > share * Double(max(quantum, cpu))
-    }
-  }
-
   /// Voluntary context switches when they were last read.
   private var switches: Int64
   /// Time off the CPU, as far as known; and the zero point of that measurement.
@@ -44,7 +31,7 @@ package struct OffCPUTime: Sendable {
   /// Whether a look may find that the job has used its quantum, or has blocked, or is the first. It cannot
   /// have been off the CPU for longer than the time that it has not used. If false,
   /// ``look(used:wall:waited:by:switches:)`` would find neither.
-  package func mayMatter(used: UInt64, wall: UInt64, by rule: Rule) -> Bool {
+  package func mayMatter(used: UInt64, wall: UInt64, by rule: BlockingRule) -> Bool {
     if isFirst { return true }
     let (cpu, most) = (cpu(used: used), Int64(clamping: wall - used) - zero)
     let off = UInt64(clamping: most).saturatingSubtract(judgedOff)
@@ -60,7 +47,7 @@ package struct OffCPUTime: Sendable {
   ///   - rule: what is looked for.
   ///   - switches: reads how often the thread has given up the CPU voluntarily; called where that matters.
   package mutating func look(
-    used: UInt64, wall: UInt64, waited: UInt64, by rule: Rule, switches read: () -> Int64
+    used: UInt64, wall: UInt64, waited: UInt64, by rule: BlockingRule, switches read: () -> Int64
   ) {
     let uncounted = Int64(wall - used) - Int64(clamping: waited)
     zero = min(zero, uncounted)

@@ -66,10 +66,29 @@ public struct QuantumPolicy: Sendable, Hashable {
     self.offCPUShare = offCPUShare
   }
 
+  var blockingRule: BlockingRule {
+    BlockingRule(quantum: UInt64(max(1, quantumNanoseconds)), share: offCPUShare)
+  }
+
   func validate() throws(ConfigurationError) {
     try requireInRange(quantum, Self.quantumRange, .quantum)
     try requireInRange(step, Self.stepRange, .step)
     try requireInRange(blockingGap, Self.blockingGapRange, .blockingGap)
     try requireInRange(offCPUShare, Self.offCPUShareRange, .offCPUShare)
+  }
+}
+
+/// When time off the CPU, without waiting for a CPU, counts as blocking: where it is more than a share of a
+/// quantum, or of the CPU time that was used where that is more. The quantum begins anew then. The one rule
+/// of accounts and of looks at running jobs. (R-CPU-08)
+package struct BlockingRule: Sendable {
+  /// In nanoseconds.
+  let quantum: UInt64
+  let share: Double
+
+  package init(quantum: UInt64, share: Double) { (self.quantum, self.share) = (quantum, share) }
+
+  func isBlocking(offCPU: UInt64, cpu: UInt64) -> Bool {
+    Double(offCPU) > share * Double(max(quantum, cpu))
   }
 }

@@ -1,142 +1,170 @@
 internal import COpportune
 
-/// Stalled pools: something waits while all run tokens are in use.
+/// Stalled pools: something waits while all run tokens are in use. What is done is decided by ``PoolPolicy``.
 extension Monitor {
-  /// The monitor's last look at a worker; its CPU time shows whether the worker has run since.
-  struct Look {
-    let sequence: UInt64
-    let cpu: UInt64
-    let at: UInt64
-    /// The worker was runnable when its CPU time was this.
-    var waitsForCPU = false
-    /// The worker waited for the lock of the memory map, and was allowed to be replaced for that.
-    var mayBeReplacedOnMap = false
-  }
-
-  /// Looks at a pool in which something waits while all run tokens are in use. It replaces blocked workers.
-  /// If all other workers have been inside their jobs for long, it wakes the spare worker.
+  /// Looks at a pool in which something may wait while all run tokens are in use.
   func watch(_ pool: PoolState, _ engine: Engine) {
-    judgeTrials(pool, engine)
+    let rules = rules(of: pool, engine)
+    for case let worker? in pool.workers where worker.isOnTrial {
+      let sight = WorkerSight(worker, engine)
+      if let step = pool.policy.trialStep(for: sight.seen, rules, sight) { carryOut(step, sight) }
+    }
     let fresh = pool.mask & ~pool.demotedMask
     guard opp_has_ready(engine.core, fresh) else { return opp_pool_set_stalled(pool.raw, false) }
-    let now = opp_now_ns()
-    let progress = pool.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
-    if progress != pool.lastProgress { pool.cpuAtProgress = nil }
-    let delay = pool.learnSpareDelay(least: spareDelay, quantum: quantum)
-    let patience = PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: delay)
-    var flowing = false
-    var spare: (Worker, WorkerReport.Reading)?
+    var look = pool.policy.beginLook(
+      workers: pool.liveWorkers, progress: pool.progress, ordinary: pool.ordinaryJobs, rules: rules,
+      now: opp_now_ns())
+    var spares: [WorkerSight] = []
     for case let worker? in pool.workers {
-      let state = worker.state
-      guard state == .OPP_SLOT_RUNNING || state == .OPP_SLOT_SPARE else { continue }
-      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
-        // The worker is between two jobs or inside a new one, so the pool makes progress. A spare worker that
-        // has not begun yet does not count as progress: it would hide a stall.
-        if state == .OPP_SLOT_RUNNING { flowing = true }
-        continue
+      let sight = WorkerSight(worker, engine)
+      var refused: PoolPolicy.Step?
+      while let step = pool.policy.step(in: &look, for: sight.seen, after: refused, rules, sight) {
+        guard !carryOut(step, sight) else {
+          pool.policy.carriedOut(in: &look)
+          break
+        }
+        refused = step
       }
-      if hasHardlyRun(worker, reading, now), now - reading.start >= patience, isBlocked(worker, engine) {
-        replaceBlocked(worker, reading, engine)
-        flowing = true
-      } else if judgeSuspect(worker, reading, after: delay, now, engine) {
-        flowing = true
-      } else if yieldIfLong(worker, reading, after: PoolState.lengthToYield(spareDelay: delay), engine) {
-        flowing = true
-      } else if worker.depth > 0, reading.band != .background,
-        replace(worker, reading, demoted: true, engine)
-          || isStarved(pool, now, engine)
-            && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
-      {
-        // A known hog that had exceeded the limit of demoted workers at an earlier look.
-        flowing = true
-      } else if state == .OPP_SLOT_SPARE {
-        spare = (worker, reading)
+      if sight.seen.stance == .spare { spares.append(sight) }
+    }
+    for step in pool.policy.end(look, rules) { carryOut(step, in: pool, spares, engine) }
+  }
+
+  func rules(of pool: PoolState, _ engine: Engine) -> PoolPolicy.Rules {
+    PoolPolicy.Rules(
+      pool: pool.pool, width: engine.width, quantum: quantum, spareDelay: spareDelay,
+      offCPUShare: engine.configuration.quantum.offCPUShare)
+  }
+
+  /// Carries out a step about a whole pool, or about one of its spare workers.
+  private func carryOut(
+    _ step: PoolPolicy.Step, in pool: PoolState, _ spares: [WorkerSight], _ engine: Engine
+  ) {
+    switch step {
+    case .setStalled(let isStalled): opp_pool_set_stalled(pool.raw, isStalled)
+    case .lookAtSpare: opp_pool_look_at_spare(pool.raw)
+    case .callSpare:
+      if !opp_pool_call_spare(pool.raw) { _ = spawn(pool, engine) }
+    case .watchAgain: opp_pool_watch(pool.raw)
+    case .sink(let slot):
+      if let sight = spares.first(where: { $0.seen.slot == slot }) { carryOut(step, sight) }
+    case .replaceBlocked, .lower, .yield, .sinkStarving, .uncount, .count, .endTrial: break  // of a worker
+    }
+  }
+
+  /// Carries out a step about the worker. Returns false where it is refused.
+  @discardableResult func carryOut(_ step: PoolPolicy.Step, _ sight: WorkerSight) -> Bool {
+    let (worker, engine) = (sight.worker, sight.engine)
+    if case .watchAgain = step { opp_pool_watch(worker.pool.raw) }
+    guard let reading = sight.reading else { return false }
+    switch step {
+    case .replaceBlocked:
+      replaceBlocked(worker, reading, engine)
+      return true
+    case .lower(_, let from, let to): return lower(worker, reading, from: from, to: to, engine)
+    case .yield:
+      _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
+      guard replace(worker, reading, demoted: true, engine) else { return false }
+      worker.pool.yielded.add(1, ordering: .relaxed)  // a statistic
+      return true
+    case .sink: return replace(worker, reading, demoted: true, engine)
+    case .sinkStarving: return replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
+    case .uncount:
+      if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {
+        letAnotherWork(worker.pool, engine)
       }
-    }
-    // The spare worker has been inside its job for a quantum too, and no job has begun or ended since the
-    // last look. It is counted as demoted, and another becomes the spare worker, within the limit of demoted
-    // workers. Doing so earlier would be worse: the more hogs share the CPUs, the longer each takes to use
-    // its quantum and become known.
-    if !flowing, let (worker, reading) = spare, progress == pool.lastProgress,
-      now - reading.start >= quantum
-    {
-      replace(worker, reading, demoted: true, engine)
-    }
-    pool.lastProgress = progress
-    let isStalled = !flowing && pool.pool != .background
-    opp_pool_set_stalled(pool.raw, isStalled)
-    opp_pool_look_at_spare(pool.raw)
-    if isStalled, !opp_pool_call_spare(pool.raw) { _ = spawn(pool, engine) }
-    opp_pool_watch(pool.raw)
-  }
-
-  /// Whether the pool is starved: its hogs have had the CPU for several quanta each, and none has ended.
-  /// Reads the clocks of all workers, hence at most once a quantum.
-  func isStarved(_ pool: PoolState, _ now: UInt64, _ engine: Engine) -> Bool {
-    guard pool.cpuAtProgress == nil || now &- pool.starvedLookAt >= quantum else { return false }
-    pool.starvedLookAt = now
-    let total = cpuOfWorkers(pool)
-    guard let begun = pool.cpuAtProgress else {
-      pool.cpuAtProgress = total
-      return false
-    }
-    return total > begun + 4 * quantum * UInt64(pool.demotedCount + engine.width)
-  }
-
-  /// The total CPU time of the pool's workers, in nanoseconds.
-  func cpuOfWorkers(_ pool: PoolState) -> UInt64 {
-    pool.workers.reduce(0) { total, worker in
-      total &+ (worker?.report.cpuTime ?? 0)
+      return true
+    case .count:
+      recount(worker, reading, engine)
+      return true
+    case .endTrial:
+      let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
+      _ = worker.report.setPriority(
+        engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
+      engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
+      if worker.report.isStillInside(reading) { worker.endTrial() }
+      return true
+    case .setStalled, .lookAtSpare, .callSpare, .watchAgain: return true  // of the pool
     }
   }
+}
 
-  /// Whether the worker has hardly run since the last look at it. Asks the kernel for a clock and for nothing
-  /// else: what the thread waits for is asked where a replacement may follow.
-  func hasHardlyRun(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
-    guard let cpu = worker.report.cpuTime else { return false }
-    var look = Look(sequence: reading.sequence, cpu: cpu, at: now)
-    let last = lookedAt[ObjectIdentifier(worker)]
-    // Who waited for a CPU cannot have blocked without having had one.
-    look.waitsForCPU = last.map { $0.waitsForCPU && $0.sequence == look.sequence && $0.cpu == cpu } ?? false
-    lookedAt[ObjectIdentifier(worker)] = look
-    guard let last, last.sequence == reading.sequence else { return false }
-    return (cpu &- last.cpu) * 20 < now &- last.at
+/// What the monitor sees of a worker, and whom it asks for more.
+struct WorkerSight: PoolSight {
+  let worker: Worker
+  let engine: Engine
+  let reading: WorkerReport.Reading?
+  let seen: PoolPolicy.Seen
+
+  init(_ worker: Worker, _ engine: Engine) {
+    let stance = PoolPolicy.Stance(worker.state)
+    self.init(worker, engine, worker.report.read(), stance)
   }
 
-  /// Whether the worker, which has hardly run since the last look, is blocked, and a replacement would help.
-  ///
-  /// A worker that waits for the lock of the memory map is a special case (docs/decisions/0016). A
-  /// replacement helps jobs that do not need the lock. But each further worker may wait for the lock too, and
-  /// may preempt the lock's holder.
-  func isBlocked(_ worker: Worker, _ engine: Engine) -> Bool {
-    let key = ObjectIdentifier(worker)
-    guard let meter = worker.report.meter, lookedAt[key]?.waitsForCPU != true else { return false }
+  init(_ worker: Worker, _ engine: Engine, _ reading: WorkerReport.Reading?, _ stance: PoolPolicy.Stance) {
+    (self.worker, self.engine, self.reading) = (worker, engine, reading)
+    seen = PoolPolicy.Seen(
+      slot: Int(worker.slot), stance: stance, depth: worker.depth, isOnTrial: worker.isOnTrial,
+      job: reading.map {
+        PoolPolicy.Job(
+          sequence: $0.sequence, band: $0.band, start: $0.start, cpuBefore: $0.cpuBefore,
+          waitBefore: $0.waitBefore, switchesBefore: $0.switchesBefore, depth: $0.depth,
+          isInClass: $0.isRealTime && !worker.report.hasLeftClass(during: $0))
+      })
+  }
+
+  var isSuspected: Bool { reading.map { engine.accounts.isSuspected($0.identity) } ?? false }
+  var cpuTime: UInt64? { worker.report.cpuTime }
+
+  var usage: (cpu: UInt64, wait: UInt64)? {
+    var usage = opp_thread_usage()
+    guard let meter = worker.report.meter, opp_thread_meter_read(meter, &usage) == 0 else { return nil }
+    return (usage.cpu_ns, usage.wait_ns)
+  }
+
+  var switches: Int64 { worker.report.meter.map { opp_thread_meter_voluntary_switches($0) } ?? 0 }
+
+  func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int {
+    guard let reading else { return first }
+    return engine.accounts.depth(
+      ofRunning: reading.identity, from: first, cpu: cpu, offCPU: offCPU,
+      base: Int(engine.rank(reading.base, band: reading.band, depth: 0)), band: reading.band)
+  }
+
+  var blocking: PoolPolicy.Blocking {
+    guard let meter = worker.report.meter else { return .unknown }
     switch engine.isBlocked(meter) {
-    case 0:
-      lookedAt[key]?.waitsForCPU = true
-      return false
-    case OPP_BLOCKED: return true
-    // Background threads that get no CPU hold kernel locks for long; more of them would hold more.
-    case OPP_BLOCKED_IN_KERNEL:
-      return worker.pool.pool != .background || worker.pool.liveWorkers <= 2 * engine.width
-    case OPP_BLOCKED_ON_MEMORY_MAP: return mayBeReplacedOnMap(worker, engine)
-    default: return false
+    case 0: return .cpu
+    case OPP_BLOCKED: return .blocked
+    case OPP_BLOCKED_IN_KERNEL: return .kernel
+    case OPP_BLOCKED_ON_MEMORY_MAP: return .memoryMap
+    default: return .unknown
     }
   }
 
-  /// Whether the number of replaced workers of this pool that wait for the memory map is below the width.
-  private func mayBeReplacedOnMap(_ worker: Worker, _ engine: Engine) -> Bool {
-    guard worker.pool.pool != .background else { return false }
-    let others = worker.pool.workers.count { other in
-      guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap
-      else {
-        return false
-      }
-      return other.isHandedOff && other.report.read()?.sequence == look.sequence
-        && other.report.meter.map(engine.isBlocked) == OPP_BLOCKED_ON_MEMORY_MAP
+  func stillWaitsForMemoryMap(_ slot: Int, job: UInt64) -> Bool {
+    guard let other = worker.pool.workers[slot], other.isHandedOff, other.report.read()?.sequence == job,
+      let meter = other.report.meter
+    else { return false }
+    return engine.isBlocked(meter) == OPP_BLOCKED_ON_MEMORY_MAP
+  }
+
+  var workers: Int { worker.pool.liveWorkers }
+  var demoted: Int { worker.pool.demotedCount }
+  var hasRoomForKnown: Bool { worker.pool.hasRoom(.OPP_DEMOTION_KNOWN) }
+  var somethingWaits: Bool { opp_has_ready(engine.core, worker.pool.mask) }
+  var cpuOfWorkers: UInt64 { worker.pool.cpuOfWorkers }
+}
+
+extension PoolPolicy.Stance {
+  init(_ slot: opp_slot) {
+    switch slot {
+    case .OPP_SLOT_RUNNING: self = .running
+    case .OPP_SLOT_SPARE: self = .spare
+    case .OPP_SLOT_DEMOTED: self = .demoted
+    case .OPP_SLOT_HANDED_OFF: self = .handedOff
+    case .OPP_SLOT_SUNK: self = .sunk
+    default: self = .other
     }
-    guard others < engine.width else { return false }
-    lookedAt[ObjectIdentifier(worker)]?.mayBeReplacedOnMap = true
-    return true
   }
 }

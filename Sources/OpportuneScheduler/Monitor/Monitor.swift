@@ -66,8 +66,6 @@ final class Monitor: @unchecked Sendable {
   private var timers = TimerHeap<SleepTimer>()
   /// When the timers' alarm goes off; `.max` is never.
   private var alarmedAt = UInt64.max
-  var seen: [ObjectIdentifier: Seen] = [:]
-  var lookedAt: [ObjectIdentifier: Look] = [:]
   private var quietWaiters: [(app: AppCore, wait: Wait)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   var apps: [AppRecord] = []
@@ -271,8 +269,8 @@ final class Monitor: @unchecked Sendable {
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
-        let shortest = engine.pools.filter { $0.pool != .background }.map(\.spareDelay).min() ?? spareDelay
-        setWatchDelay(max(spareDelay, shortest / 2), engine)
+        let delays = engine.pools.lazy.filter { $0.pool != .background }.map(\.policy.spareDelay)
+        setWatchDelay(max(spareDelay, (delays.min() ?? spareDelay) / 2), engine)
       }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()
@@ -327,8 +325,7 @@ final class Monitor: @unchecked Sendable {
       if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
     case .ended(let worker):
       worker.pool.workers[Int(worker.slot)] = nil
-      seen[ObjectIdentifier(worker)] = nil
-      lookedAt[ObjectIdentifier(worker)] = nil
+      worker.pool.policy.forget(Int(worker.slot))
       realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
       locks.watch.forget(worker.report.threadID)
       live -= 1

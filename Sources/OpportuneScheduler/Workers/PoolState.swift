@@ -16,18 +16,12 @@ final class PoolState: @unchecked Sendable {
   /// The descriptors that parked workers wait for: of the foreground's pool, where the kernel has given it
   /// the two descriptors that it takes.
   let readiness: OpaquePointer?
-  /// Monitor's thread only: the CPU time of the pool's workers when extra room was last granted.
-  private var cpuAtExtra: UInt64 = 0
   /// How many blocked workers were replaced.
   let replaced = Atomic<UInt64>(0)
   /// How many fresh jobs have given their run tokens to fresh work that waited.
   let yielded = Atomic<UInt64>(0)
-  /// Monitor's thread only: how many jobs the workers had begun and ended at the last look.
-  var lastProgress: UInt64 = 0
-  /// `cpuAtProgress`: the CPU time of the pool's workers at the first look after a job was seen to begin or
-  /// end. `starvedLookAt`: the time of the last such look.
-  var cpuAtProgress: UInt64?
-  var starvedLookAt: UInt64 = 0
+  /// Monitor's thread only: what is done about jobs that are in the way of others.
+  var policy = PoolPolicy()
   /// Monitor's thread only: workers by slot.
   var workers: [Worker?] = []
   /// How many workers the pool can have, where threads are few.
@@ -44,6 +38,20 @@ final class PoolState: @unchecked Sendable {
   /// Monitor's thread only: how many workers the pool may have.
   private(set) var mostWorkers = Int(OPP_POOL_WORKERS)
   var liveWorkers: Int { workers.count { $0 != nil } }
+
+  // Monitor's thread only: sums over the workers.
+
+  /// How many jobs they have begun and ended; for comparison.
+  var progress: UInt64 { workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) } }
+  /// Their total CPU time, in nanoseconds.
+  var cpuOfWorkers: UInt64 { workers.reduce(0) { $0 &+ ($1?.report.cpuTime ?? 0) } }
+  /// How many of their jobs were ordinary, and the CPU time of those in nanoseconds.
+  var ordinaryJobs: (count: UInt64, time: UInt64) {
+    workers.reduce(into: (0, 0)) { sum, worker in
+      guard let jobs = worker?.report.ordinaryJobs else { return }
+      sum = (sum.count &+ jobs.count, sum.time &+ jobs.time)
+    }
+  }
 
   init(pool: WorkerPool, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let raw = opp_pool_create(UInt32(width)) else {
@@ -74,75 +82,20 @@ final class PoolState: @unchecked Sendable {
       raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
   }
 
-  /// Monitor's thread only. `ordinaryBefore`: the count and CPU time of ordinary jobs at the last update.
-  /// `ordinaryLength`: the CPU time of one such job, averaged over the last few dozen, in nanoseconds. It is
-  /// CPU time and not wall-clock time: hogs that slow ordinary jobs down must not lengthen the spare worker's
-  /// delay.
-  private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
-  private var ordinaryLength: UInt64 = 0
-  /// The last result of ``learnSpareDelay(least:quantum:)``.
-  private(set) var spareDelay: UInt64 = 0
-
-  func learnSpareDelay(least: UInt64, quantum: UInt64) -> UInt64 {
-    learnOrdinaryLength()
-    spareDelay = Self.spareDelay(ordinary: ordinaryLength, delay: least, quantum: quantum)
-    return spareDelay
-  }
-
-  private func learnOrdinaryLength() {
-    var (count, time) = (UInt64(0), UInt64(0))
-    for case let worker? in workers {
-      let jobs = worker.report.ordinaryJobs
-      count &+= jobs.count
-      time &+= jobs.time
-    }
-    // The sums have decreased: a worker has ended, and its counts with it.
-    guard count >= ordinaryBefore.count, time >= ordinaryBefore.time else {
-      ordinaryBefore = (count, time)
-      return
-    }
-    let jobs = count - ordinaryBefore.count
-    guard jobs >= 16 else { return }
-    let length = (time - ordinaryBefore.time) / jobs
-    ordinaryLength = ordinaryLength == 0 ? length : (ordinaryLength + length) / 2
-    ordinaryBefore = (count, time)
-  }
-
-  /// How long all of a pool's workers must have been inside their jobs before the spare worker is woken, in
-  /// nanoseconds. At least `delay`, otherwise twice the CPU time that the pool's jobs ordinarily take,
-  /// `quantum` at most. Work behind jobs of ordinary length waits because the CPUs are busy; one more thread
-  /// would only contend with them.
-  static func spareDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
-    max(delay, min(ordinary &* 2, quantum))
-  }
-
-  /// The CPU time after which a fresh job gives its run token to fresh work that waits, in nanoseconds: a
-  /// millisecond, or as long as all workers must have been busy before the spare one is called.
-  static func lengthToYield(spareDelay: UInt64) -> UInt64 { max(spareDelay, 1_000_000) }
-
-  /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`,
-  /// doubled with every eight workers per core that the pool has, a second at most. So a pool whose jobs all
-  /// block soon has tens of workers, and then grows slowly. It does continue to grow, since what the blocked
-  /// jobs wait for may be queued behind them.
-  static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
-    min(delay << UInt64(min(14, workers / (8 * width))), max(delay, 1_000_000_000))
-  }
-
   // MARK: Demoted work
 
   /// The levels that a worker may take now. All levels, until the limit of demoted workers is reached. Then
   /// only fresh work, and work that was lowered once where the monitor has granted extra room.
   var takeable: UInt64 { opp_pool_takeable(raw) }
 
-  /// Grants room for one more job that was lowered once: a hog for each two quanta that the pool's workers
-  /// have had the CPUs. Among these jobs may be a short one that is held back for its origin. Called by the
+  /// Makes room for one more job that was lowered once, where there is none and it is due. Called by the
   /// monitor once a quantum while such jobs wait. Returns whether room was added.
   func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
-    guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
-    let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
-    if cpuOfWorkers < cpuAtExtra { cpuAtExtra = cpuOfWorkers }  // workers have ended
-    guard cpuOfWorkers >= due || cpuAtExtra == 0, opp_pool_add_room(raw) else { return false }
-    cpuAtExtra = cpuOfWorkers
+    guard !hasRoom(.OPP_DEMOTION_ONCE),
+      policy.wantsExtraRoom(cpuOfWorkers: cpuOfWorkers, quantum: quantum, width: width),
+      opp_pool_add_room(raw)
+    else { return false }
+    policy.madeExtraRoom(cpuOfWorkers: cpuOfWorkers)
     return true
   }
 
