@@ -120,6 +120,11 @@ struct HostCommand: ParsableCommand {
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
       configuration.log = { printToStandardError("Note: \($0.printable)") }
+      if !sweep {
+        do throws(ProcessHostError) { configuration.pressure = try MemoryPressure() } catch {
+          printToStandardError("Note: \(error.message)")
+        }
+      }
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       if sweep {
         let left = host.apps().map(\.id.printable)
