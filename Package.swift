@@ -15,6 +15,8 @@ let package = Package(
     .library(name: "OpportuneScheduler", targets: ["OpportuneScheduler"]),
     // Apart from Opportune, so that programs without locations do not link PROJ and GEOS.
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
+    // For programs that cooperate with the host of programs.
+    .library(name: "OpportuneClient", targets: ["OpportuneClient"]),
     .library(name: "COpportune", targets: ["COpportune"]),
     // What CSupport/OpportuneC/Makefile makes libopportune of; for programs without Swift.
     .library(name: "OpportuneC", type: .static, targets: ["OpportuneC"]),
@@ -101,6 +103,13 @@ let package = Package(
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
     // Apps are Linux processes, not written for it.
     .target(name: "OpportuneHost", dependencies: ["OpportuneBase", "OpportuneApps", "COpportuneHost"]),
+    // How a program joins that host: in C, a library of its own as well, and in Swift.
+    .target(
+      name: "COpportuneClient", path: "CSupport/OpportuneClient",
+      exclude: ["Makefile", "opportune-client.map", "opportune-client.pc.in"],
+      cSettings: [.define("_GNU_SOURCE")]),
+    .target(
+      name: "OpportuneClient", dependencies: ["OpportuneBase", "OpportuneApps", "COpportuneClient"]),
     .target(
       name: "OpportuneLocation",
       dependencies: [
@@ -215,6 +224,9 @@ let package = Package(
       name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player", packageAccess: false),
     .executableTarget(
       name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail", packageAccess: false),
+    .executableTarget(
+      name: "Cooperate", dependencies: ["OpportuneClient"], path: "docs/examples/Cooperate",
+      packageAccess: false),
     .target(
       name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
       path: "Tests/TestSupport"),
@@ -241,7 +253,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneHostTests",
       dependencies: [
-        "OpportuneHost", "OpportuneApps", "OpportuneCommand", "COpportuneHost", "TestSupport",
+        "OpportuneHost", "OpportuneApps", "OpportuneCommand", "COpportuneHost", "Cooperate", "TestSupport",
       ]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be
     // killed.

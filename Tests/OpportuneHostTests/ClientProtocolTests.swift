@@ -1,3 +1,4 @@
+import COpportuneHost
 import Foundation
 import TestSupport
 import Testing
@@ -46,9 +47,12 @@ private final class Joined {
   let input: Output
   private var seen: [String] = []
 
-  init(_ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60)) throws {
+  init(
+    _ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
+    pressure: MemoryPressure? = nil
+  ) throws {
     place = try Place()
-    hosted = try Hosted(backend, answerGrace: answerGrace, taskLimit: taskLimit)
+    hosted = try Hosted(backend, answerGrace: answerGrace, taskLimit: taskLimit, pressure: pressure)
     let host = hosted.host
     socket = try HostSocket.open(at: place.path) { host }
     (output, input) = (try Output(), try Output())
@@ -110,6 +114,31 @@ private final class Joined {
       joined.answer()
     }
     try await eventually("the end") { hosted.entry() == nil }
+    try await hosted.end()
+  }
+
+  // R-LIFE-11
+  @Test func whoLeavesTheFrontIsLoweredWhenItHasAnswered() async throws {
+    func isLowered(_ pid: Int32) -> Bool {
+      var found = opp_host_class()
+      return opp_host_class_get(pid, &found) == 0 && found.io == opp_host_class_idle().io
+    }
+    let joined = try Joined(.auto)
+    let hosted = joined.hosted
+    let pid = try joined.start("hold", foreground: true)
+    _ = try await joined.lines(3)
+    joined.answer()
+    _ = try hosted.shell("exec sleep 600", name: "other")
+    try hosted.host.bringForward("other")
+    // The other does not wait for it.
+    #expect(hosted.entry("other")?.state == "foreground")
+    for event in ["willResignActive", "didEnterBackground"] {
+      #expect(try await joined.lines(1) == [event])
+      #expect(!isLowered(pid))
+      joined.answer()
+    }
+    try await eventually("its class") { isLowered(pid) }
+    kill(pid, SIGKILL)  // it would be asked, and wait for another line
     try await hosted.end()
   }
 
@@ -210,6 +239,43 @@ private final class Joined {
     joined.answer()
     kill(pid, SIGKILL)  // it would be asked, and wait for another line
     try await hosted.end()
+  }
+
+  @Test func whoRunsIsWarnedWhenMemoryIsShort() async throws {
+    let pressure = try Output()
+    let joined = try Joined(.auto, pressure: MemoryPressure(stream: dup(pressure.read)))
+    try joined.start("hold")
+    _ = try await joined.lines(3)
+    // Told once for what comes until it has answered.
+    for _ in 0..<3 {
+      _ = write(pressure.written, "!", 1)
+      try await eventually("what was read") { !pressure.comes(within: 0) }
+    }
+    joined.answer()
+    #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
+    joined.answer()
+    let warn = HostRequest(.warn, name: "app")
+    #expect(try warn.send(to: joined.place.path, within: .seconds(30)).ok)
+    #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
+    joined.answer()
+    _ = try joined.hosted.host.suspend("app")
+    #expect(try await joined.lines(1) == ["willSuspend"])
+    joined.answer()
+    try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }
+    #expect(throws: PushError.self) { try warn.send(to: joined.place.path, within: .seconds(30)) }
+    try await joined.hosted.end()
+  }
+
+  /// Of the kernel: skipped aloud where it has none.
+  @Test func theKernelTakesTheTrigger() throws {
+    guard SystemFile.exists("/proc/pressure/memory") else {
+      print("skipped: this kernel has no /proc/pressure/memory")
+      return
+    }
+    let pressure = try MemoryPressure()
+    var polled = pollfd(fd: pressure.descriptor, events: pressure.events, revents: 0)
+    #expect(poll(&polled, 1, 0) >= 0 && polled.revents & Int16(POLLERR) == 0)
+    #expect(throws: ProcessHostError.self) { try MemoryPressure(path: "/nowhere/at/all") }
   }
 
   @Test func processesOfNoAppAndSecondOnesAreRefused() async throws {

@@ -12,7 +12,8 @@ final class Hosted {
   init(
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
-    front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60)
+    front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
+    pressure: MemoryPressure? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -21,6 +22,7 @@ final class Hosted {
     configuration.locks = locks
     configuration.catalog = catalog
     (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
+    configuration.pressure = pressure
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
     configuration.displayLimit = .seconds(1)

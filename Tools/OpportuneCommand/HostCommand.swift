@@ -127,6 +127,11 @@ struct HostCommand: ParsableCommand {
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
       configuration.log = { printToStandardError("Note: \($0.printable)") }
+      if !sweep {
+        do throws(ProcessHostError) { configuration.pressure = try MemoryPressure() } catch {
+          printToStandardError("Note: \(error.message)")
+        }
+      }
       let bus =
         sweep
         ? nil

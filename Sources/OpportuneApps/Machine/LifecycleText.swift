@@ -39,6 +39,23 @@ extension Lifecycle {
     return lines.joined(separator: "\n") + "\n"
   }
 
+  /// What the effects are to apps of each kind.
+  private static let effectsTable = """
+    ## The effects, by what an app is
+
+    | effect | inside a program | a process that [cooperates](host.md#programs-that-cooperate) | a process that does not |
+    |---|---|---|---|
+    | didFinishLaunching | callback | asked when it joins | – |
+    | willEnterForeground, didBecomeActive, willResignActive, didEnterBackground | callback | asked, each within a grace | – |
+    | willTerminate | callback | asked, then `SIGTERM`, then the kill | `SIGTERM`, then the kill |
+    | stop execution | its slices end | `taskExpires`, `willSuspend`, then its processes are stopped | its processes are stopped |
+    | resume execution | its jobs go on | its processes go on, `didResume` | its processes go on |
+    | warn of memory | callback | asked | – |
+    | take back | regions, grants, requests | killed, unless it has its grace | killed, unless it has its grace |
+    | take snapshot, save, restore, delete state | yes | – | – |
+
+    """
+
   /// `docs/lifecycle.md`.
   package static func page() -> String {
     """
@@ -51,6 +68,7 @@ extension Lifecycle {
     \(mermaid())```
 
     \(markdownTable())
+    \(effectsTable)
     """
   }
 }

@@ -61,12 +61,20 @@ extension HostCore {
 
   /// Leaves a client that has failed, or whose grace is over.
   func look(at app: HostedProcess) {
+    defer { lowerOnceAnswered(app) }
     guard let client = app.client else { return }
     if let deadline = client.deadline, deadline <= now, let first = client.questions.first {
       client.fail("it did not answer \(first.question.name) within \(configuration.answerGrace)")
       app.note(["process \(client.pid) cooperates no more: \(client.failure ?? "")"])
     }
     if let failure = client.failure { leave(app, client, failure) }
+  }
+
+  /// What it is asked is answered at the speed that it had: its grace is no time of background.
+  func lowerOnceAnswered(_ app: HostedProcess) {
+    guard app.lowersLater, app.client?.questions.isEmpty != false else { return }
+    app.lowersLater = false
+    app.note(app.classes.set(isBackground: true, of: app.group.members))
   }
 
   private func leave(_ app: HostedProcess, _ client: ProgramClient, _ reason: String) {
@@ -160,6 +168,16 @@ extension HostCore {
     app.group.signal(SIGTERM)
     // Stopped from a terminal, it would not hear of it.
     app.group.signal(SIGCONT)
+  }
+
+  /// Memory is short on the machine: those that have joined and run hear of it, unless they are told by now.
+  func memoryIsShort() {
+    for app in apps.values {
+      guard let client = app.client, system.state(of: app.id)?.mayExecute == true,
+        !client.questions.contains(where: { $0.question == .memoryWarning })
+      else { continue }
+      try? post(.memoryWarning, to: app)  // one that is being stopped hears nothing
+    }
   }
 
   /// Memory is short, somebody says.

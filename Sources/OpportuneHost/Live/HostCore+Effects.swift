@@ -12,11 +12,15 @@ extension HostCore {
       switch restrictions.cpu {
       case .foreground:
         app.backgroundEnd = nil
+        app.lowersLater = false
         app.note(app.classes.set(isBackground: false, of: app.group.members))
       case .background:
         app.backgroundEnd = app.declared?.backgroundTime.map { now + $0 }
-        app.note(app.classes.set(isBackground: true, of: app.group.members))
-      case .none: app.backgroundEnd = nil  // it is frozen or ended, by effects of their own
+        app.lowersLater = true
+        lowerOnceAnswered(app)
+      case .none:  // it is frozen or ended, by effects of their own
+        app.backgroundEnd = nil
+        app.lowersLater = false
       }
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])

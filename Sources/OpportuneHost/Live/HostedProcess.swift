@@ -19,6 +19,8 @@ final class HostedProcess {
   let declared: HostManifest?
   /// Why its manifest keeps it from being suspended, unless its user has ended that.
   var declaredKeep: String?
+  /// Whether it gets the classes of background when its program has answered.
+  var lowersLater = false
   /// When its time in background is over.
   var backgroundEnd: Moment?
   /// When its own grace is over.
@@ -129,6 +131,8 @@ package struct HostConfiguration: Sendable {
   package var answerGrace: Duration = .seconds(5)
   /// How long background tasks of such a program may go on when it is to be suspended.
   package var taskLimit: Duration = .seconds(30)
+  /// What tells that memory is short; `nil`: only requests do.
+  package var pressure: MemoryPressure?
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
   /// What becomes of an app that holds locks when it is to be suspended.

@@ -172,9 +172,11 @@ private final class HostEngine: @unchecked Sendable {
   private var told: [String: (app: HostedProcess, state: String)] = [:]
   private let wake: Int32
   private let front: (any FrontSource)?
+  private let pressure: MemoryPressure?
 
   init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
     front = configuration.front
+    pressure = configuration.pressure
     wake = opp_host_event_open()
     guard wake >= 0 else { throw ProcessHostError(.system("the host's thread cannot be woken", -wake)) }
     do throws(ProcessHostError) {
@@ -235,6 +237,7 @@ private final class HostEngine: @unchecked Sendable {
 
   func run() {
     let follower = front.map { FrontFollower($0) }
+    var pressure = self.pressure
     var ready: Set<Int32> = []
     while true {
       let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
@@ -258,11 +261,15 @@ private final class HostEngine: @unchecked Sendable {
       var polled = (watched + clients).map(\.polled)
       polled.append(pollfd(fd: wake, events: Int16(POLLIN), revents: 0))
       polled += follower?.waits ?? []
+      if let pressure { polled.append(pollfd(fd: pressure.descriptor, events: pressure.events, revents: 0)) }
       // Rounded up, so that the last wait is not a spin.
       let due = [next, follower?.nextDeadline].compactMap(\.self).min()
       let left = due.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
       guard poll(&polled, nfds_t(polled.count), left ?? -1) >= 0 || errno == EINTR else { return }
       opp_host_event_take(wake)
+      if let told = pressure, let events = polled.last?.revents, events != 0 {
+        if told.hears(events) { lock.withLock { core.memoryIsShort() } } else { pressure = nil }
+      }
       ready = Set(polled.dropFirst(watched.count + clients.count + 1).filter { $0.revents != 0 }.map(\.fd))
       lock.withLock {
         for (index, one) in watched.enumerated() where polled[index].revents != 0 {

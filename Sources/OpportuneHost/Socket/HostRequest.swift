@@ -28,8 +28,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
   }
 
   package var request: Action
-  /// The app; required by all but `apps`, `join` and `adopt`, which takes the program's, with a number where it is
-  /// taken.
+  /// The app; required by all but `apps`, `join` and `adopt`, which takes the program's, with a number where
+  /// it is taken.
   package var name: String?
   /// For `adopt`: the process.
   package var pid: Int32?

@@ -1,0 +1,213 @@
+internal import COpportuneClient
+internal import Foundation
+internal import Glibc
+internal import OpportuneBase
+
+/// The thread of a connection, and the task that calls the delegate.
+///
+/// The thread hands questions to the task and answers nothing itself, so a callback may ask the host for
+/// something and wait for that.
+final class ClientLoop: @unchecked Sendable {
+  // Sendable: the client and all that changes is touched under the lock alone.
+  private let lock = Lock()
+  private var client: OpaquePointer?
+  /// Why there is no client.
+  private var reason = ""
+  private var heard: [Heard] = []
+  private var begun: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
+  private var expired: [Int64: @Sendable () async -> Void] = [:]
+  /// What wakes the thread: read, written.
+  private let wake: (Int32, Int32)
+  private(set) var name = ""
+
+  /// What the delegate is to hear.
+  private enum Heard: Sendable {
+    case question(oppclient_event, id: UInt64, task: Int64)
+    case left(String)
+  }
+
+  private init() throws(HostConnectionError) {
+    var ends: [Int32] = [-1, -1]
+    // Not a pipe, which is inherited by who forks before it has its flags.
+    let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw HostConnectionError(.system(errno)) }
+    wake = (ends[0], ends[1])
+  }
+
+  deinit {
+    close(wake.0)
+    close(wake.1)
+  }
+
+  static func join(
+    socket: String?, within limit: Duration, delegate: any ProgramDelegate
+  ) throws(HostConnectionError) -> ClientLoop {
+    let loop = try ClientLoop()
+    let path = if let socket { socket } else { try standardPath() }
+    try loop.connect(path, limit)
+    let (stream, continuation) = AsyncStream.makeStream(of: Heard.self)
+    Task { await loop.call(delegate, stream) }
+    Thread.detachNewThread { loop.run(continuation) }
+    return loop
+  }
+
+  private static func standardPath() throws(HostConnectionError) -> String {
+    var bytes = [CChar](repeating: 0, count: 4096)
+    guard oppclient_standard_path(&bytes, bytes.count) == 0 else { throw HostConnectionError(.noPath) }
+    return Self.text(bytes)
+  }
+
+  private static func text(_ bytes: [CChar]) -> String {
+    String(decoding: bytes.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+  }
+
+  private func connect(_ path: String, _ limit: Duration) throws(HostConnectionError) {
+    var refusal = [CChar](repeating: 0, count: 512)
+    var made: OpaquePointer?
+    let milliseconds = Int32(clamping: Int64(limit / .milliseconds(1)))
+    let error = oppclient_join(
+      path, milliseconds,
+      { _, notice, context in
+        guard let context else { return }
+        Unmanaged<ClientLoop>.fromOpaque(context).takeUnretainedValue().hear(notice.pointee)
+      }, Unmanaged.passUnretained(self).toOpaque(), &refusal, refusal.count, &made)
+    switch error {
+    case 0: break
+    case -EPERM: throw HostConnectionError(.refused(Self.text(refusal)))
+    case -ETIMEDOUT: throw HostConnectionError(.timedOut(limit))
+    case -ENOMEM, -EMFILE, -ENFILE: throw HostConnectionError(.system(-error))
+    default: throw HostConnectionError(.noHost(path, -error))
+    }
+    guard let made else { return }
+    client = made
+    name = String(cString: oppclient_name(made))
+  }
+
+  var isJoined: Bool { lock.withLock { client != nil } }
+
+  // MARK: What the program asks for
+
+  func begin(
+    _ name: String, _ handler: @escaping @Sendable () async -> Void
+  ) async -> Result<Int64, HostConnectionError> {
+    await withCheckedContinuation { continuation in
+      let refused: HostConnectionError? = lock.withLock {
+        guard let client else { return HostConnectionError(.left(reason)) }
+        let number = oppclient_begin_task(client, name)
+        switch number {
+        case 1...:
+          begun[number] = continuation
+          expired[number] = handler
+          return nil
+        case Int64(-EINVAL), Int64(-EILSEQ): return HostConnectionError(.taskName(name))
+        default: return HostConnectionError(.system(Int32(clamping: -number)))
+        }
+      }
+      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    }
+  }
+
+  func end(_ task: Int64) {
+    lock.withLock {
+      expired[task] = nil
+      if let client { _ = oppclient_end_task(client, task) }
+    }
+    tellThread()
+  }
+
+  func leave() { lose("it was left") }
+
+  private func lose(_ why: String) {
+    let waiting = lock.withLock { () -> [CheckedContinuation<Result<Int64, HostConnectionError>, Never>] in
+      guard let client else { return [] }
+      oppclient_close(client)
+      self.client = nil
+      reason = why
+      expired = [:]
+      defer { begun = [:] }
+      return Array(begun.values)
+    }
+    for one in waiting { one.resume(returning: .failure(HostConnectionError(.left(why)))) }
+    tellThread()
+  }
+
+  /// A full pipe wakes it as well.
+  private func tellThread() { _ = write(wake.1, [0], 1) }
+
+  // MARK: What the host says
+
+  /// Called by the library within its dispatch, under the lock.
+  private func hear(_ notice: oppclient_notice) {
+    switch notice.event {
+    case OPPCLIENT_TASK_BEGAN:
+      begun.removeValue(forKey: notice.task)?.resume(returning: .success(notice.task))
+    case OPPCLIENT_TASK_REFUSED:
+      expired[notice.task] = nil
+      let why = notice.reason.map { String(cString: $0) } ?? ""
+      begun.removeValue(forKey: notice.task)?.resume(
+        returning: .failure(HostConnectionError(.taskRefused(why))))
+    case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
+    default:
+      guard notice.id != 0, let client else { return }
+      _ = oppclient_defer(client)
+      heard.append(.question(notice.event, id: notice.id, task: notice.task))
+    }
+  }
+
+  private func run(_ continuation: AsyncStream<Heard>.Continuation) {
+    defer { continuation.finish() }
+    while true {
+      let polled: [pollfd]? = lock.withLock {
+        guard let client else { return nil }
+        return [
+          pollfd(fd: oppclient_descriptor(client), events: oppclient_events(client), revents: 0),
+          pollfd(fd: wake.0, events: Int16(POLLIN), revents: 0),
+        ]
+      }
+      guard var polled else { return }
+      _ = poll(&polled, 2, -1)
+      var bytes = [UInt8](repeating: 0, count: 64)
+      while read(wake.0, &bytes, bytes.count) > 0 {}
+      let new = lock.withLock { () -> [Heard] in
+        defer { heard = [] }
+        if let client { _ = oppclient_dispatch(client) }
+        return heard
+      }
+      for one in new {
+        if case .left(let why) = one { lose(why) }
+        continuation.yield(one)
+      }
+    }
+  }
+
+  // MARK: The delegate
+
+  private func call(_ delegate: any ProgramDelegate, _ stream: AsyncStream<Heard>) async {
+    for await one in stream {
+      switch one {
+      case .left(let why): await delegate.didLeaveHost(why)
+      case .question(let event, let id, let task):
+        guard isJoined else { continue }
+        await carryOut(event, task, delegate)
+        lock.withLock { if let client { _ = oppclient_answer(client, id) } }
+        tellThread()
+      }
+    }
+  }
+
+  private func carryOut(_ event: oppclient_event, _ task: Int64, _ delegate: any ProgramDelegate) async {
+    switch event {
+    case OPPCLIENT_DID_FINISH_LAUNCHING: await delegate.didFinishLaunching(.user)
+    case OPPCLIENT_WILL_ENTER_FOREGROUND: await delegate.willEnterForeground()
+    case OPPCLIENT_DID_BECOME_ACTIVE: await delegate.didBecomeActive()
+    case OPPCLIENT_WILL_RESIGN_ACTIVE: await delegate.willResignActive()
+    case OPPCLIENT_DID_ENTER_BACKGROUND: await delegate.didEnterBackground()
+    case OPPCLIENT_WILL_TERMINATE: await delegate.willTerminate()
+    case OPPCLIENT_WILL_SUSPEND: await delegate.willSuspend()
+    case OPPCLIENT_DID_RESUME: await delegate.didResume()
+    case OPPCLIENT_MEMORY_WARNING: await delegate.didReceiveMemoryWarning()
+    case OPPCLIENT_TASK_EXPIRES: await lock.withLock { expired.removeValue(forKey: task) }?()
+    default: break  // of a later host: answered, so that it goes on
+    }
+  }
+}

@@ -1,0 +1,65 @@
+internal import Glibc
+
+/// The connection of a program to the host of programs, whose app it is.
+///
+/// While there is one, the host tells the program before it acts: see ``ProgramDelegate``. One thread sleeps
+/// until something comes. The connection ends with ``leave()`` or with the last reference to it. Its methods
+/// may be called on any thread and in callbacks.
+public final class HostConnection: Sendable {
+  private let loop: ClientLoop
+
+  private init(_ loop: ClientLoop) { self.loop = loop }
+
+  deinit { loop.leave() }
+
+  /// Joins the host; blocks for at most the limit.
+  ///
+  /// The delegate hears ``AppDelegate/didFinishLaunching(_:)`` first, with the reason `user`, then where the
+  /// app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``.
+  ///
+  /// - Parameters:
+  ///   - socket: `nil`: the host of this user, or what the variable `OPPORTUNE_SOCKET` says.
+  ///   - limit: more than 0.
+  ///   - delegate: held until the connection ends.
+  /// - Throws: ``HostConnectionError``: `noPath`, `noHost`, `timedOut`, `refused`, `system`. Then the program
+  ///   works alone, as without a host.
+  public static func join(
+    socket: String? = nil, within limit: Duration = .seconds(5), delegate: any ProgramDelegate
+  ) throws(HostConnectionError) -> HostConnection {
+    HostConnection(try ClientLoop.join(socket: socket, within: limit, delegate: delegate))
+  }
+
+  /// The app's name.
+  public var name: String { loop.name }
+
+  /// Whether the host still tells this program.
+  public var isJoined: Bool { loop.isJoined }
+
+  /// Asks for time before suspension, to finish something. The host grants it up to its limit, which counts
+  /// from when the app is to be suspended.
+  ///
+  /// - Parameters:
+  ///   - name: for people, at most 100 characters.
+  ///   - expired: called when the limit is over, among the callbacks; the task has ended after its return.
+  /// - Throws: ``HostConnectionError``: `taskRefused`, `taskName`, `left`. Not granted are more than 16 at
+  ///   once. (R-TASK-01, R-TASK-08)
+  public func beginTask(
+    _ name: String, expired: @escaping @Sendable () async -> Void = {}
+  ) async throws(HostConnectionError) -> BackgroundTask {
+    let number = try await loop.begin(name, expired).get()
+    return BackgroundTask(number: number, loop: loop)
+  }
+
+  /// Leaves the host, which treats the program as one that knows nothing of it from then on. No callback
+  /// begins after this. May be called again.
+  public func leave() { loop.leave() }
+}
+
+/// Time that the host has granted, until ``end()``. It does not end with its last reference.
+public struct BackgroundTask: Sendable {
+  let number: Int64
+  let loop: ClientLoop
+
+  /// What the time was for is finished. May be called again, and after it has expired.
+  public func end() { loop.end(number) }
+}

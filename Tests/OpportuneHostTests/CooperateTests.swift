@@ -1,0 +1,145 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneApps
+@testable import OpportuneHost
+
+/// A host with its socket, and a program that is one of its apps from its start.
+private final class Program {
+  let place: Place
+  let hosted: Hosted
+  let socket: LineSocket
+  let output: Output
+  let input: Output
+  private var seen: [String] = []
+
+  init(_ path: String, _ arguments: [String] = [], taskLimit: Duration = .seconds(60)) throws {
+    place = try Place()
+    hosted = try Hosted(.auto, taskLimit: taskLimit)
+    let host = hosted.host
+    socket = try HostSocket.open(at: place.path) { host }
+    (output, input) = (try Output(), try Output())
+    _ = fcntl(input.read, F_SETFL, 0)
+    _ = try host.launch(
+      ["/usr/bin/env", "OPPORTUNE_SOCKET=\(place.path)", path] + arguments, name: "app", foreground: true,
+      descriptors: [input.read, output.written, -1])
+  }
+
+  func say(_ line: String) {
+    let bytes = Array((line + "\n").utf8)
+    _ = write(input.written, bytes, bytes.count)
+  }
+
+  /// Waits for this many lines more, and takes them.
+  func lines(_ count: Int) async throws -> [String] {
+    try await eventually("\(count) lines") {
+      seen += output.take().split(separator: "\n").map(String.init)
+      return seen.count >= count
+    }
+    defer { seen.removeFirst(count) }
+    return Array(seen.prefix(count))
+  }
+}
+
+/// The examples of programs that cooperate, as a user starts them: in Swift, and in C without Swift.
+@Suite(.bounded) struct CooperateTests {
+  private static let compiler = ["/usr/bin/gcc", "/usr/bin/cc"].first(where: SystemFile.exists)
+
+  // R-LIFE-11, R-LIFE-12, R-LIFE-14
+  @Test func aSwiftProgramHearsWhatAnAppHears() async throws {
+    let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)
+    let host = program.hosted.host
+    #expect(Set(try await program.lines(3)) == ["is the app 'app'", "launched", "is in front"])
+    _ = try host.suspend("app")
+    #expect(try await program.lines(3) == ["leaves the front", "is in background: saves", "stops"])
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    try host.bringForward("app")
+    #expect(try await program.lines(3) == ["goes on", "comes to the front", "is in front"])
+    #expect(try HostRequest(.warn, name: "app").send(to: program.place.path, within: .seconds(30)).ok)
+    #expect(try await program.lines(1) == ["lets caches go"])
+    try host.terminate("app")
+    #expect(try await program.lines(2) == ["leaves the front", "ends: saves"])
+    try await eventually("the end") { program.hosted.entry() == nil }
+    try await program.hosted.end()
+  }
+
+  // R-TASK-01
+  @Test func aSwiftProgramHasTimeAndIsToldOfItsEnd() async throws {
+    let program = try Program(
+      try command().deletingLastPathComponent().appending(path: "Cooperate").path,
+      taskLimit: .milliseconds(100))
+    let host = program.hosted.host
+    _ = try await program.lines(3)
+    program.say("begin upload")
+    #expect(try await program.lines(1) == ["has time"])
+    #expect(program.hosted.entry()?.keptBy.contains("background task: upload") == true)
+    _ = try host.suspend("app")
+    let lines = ["leaves the front", "is in background: saves", "has no more time", "stops"]
+    #expect(try await program.lines(4) == lines)
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    try host.resume("app")
+    #expect(try await program.lines(1) == ["goes on"])
+    program.say("begin another")
+    #expect(try await program.lines(1) == ["has time"])
+    program.say("end")
+    try await eventually("the end of the task") { program.hosted.entry()?.keptBy == ["task"] }
+    let pids = program.hosted.entry()?.pids ?? []
+    #expect(pids.count == 1)
+    host.stop()
+    #expect(try await program.lines(1) == ["is alone: the host ends"])
+    for pid in pids { kill(pid, SIGKILL) }
+  }
+
+  @Test func aSwiftProgramOfNoAppWorksAlone() async throws {
+    let (place, hosted, output) = (try Place(), try Hosted(.signals), try Output())
+    let host = hosted.host
+    let socket = try HostSocket.open(at: place.path) { host }
+    for (path, said) in [(place.path, "it belongs to no app"), (place.path + "-none", "no host answers at")] {
+      let process = Process()
+      process.executableURL = try command().deletingLastPathComponent().appending(path: "Cooperate")
+      process.environment = ["OPPORTUNE_SOCKET": path]
+      process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+      try process.run()
+      process.waitUntilExit()
+      let text = output.take()
+      #expect(text.hasPrefix("works alone: ") && text.contains(said), "\(text)")
+    }
+    try await hosted.end()
+    withExtendedLifetime(socket) {}
+  }
+
+  @Test(.enabled(if: compiler != nil, "there is no C compiler")) func aCProgramNeedsNoSwift() async throws {
+    let place = try Place()
+    let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+      .standardizedFileURL
+    let built = place.folder.appending(path: "cooperate").path
+    let library = root.appending(path: "CSupport/OpportuneClient")
+    let build = Process()
+    build.executableURL = URL(filePath: try #require(Self.compiler))
+    build.arguments =
+      ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I\(library.path)/include"]
+      + ["\(root.path)/docs/examples/c/cooperate.c", "\(library.path)/client.c", "\(library.path)/line.c"]
+      + ["-o", built]
+    try build.run()
+    build.waitUntilExit()
+    #expect(build.terminationStatus == 0)
+    let count = place.folder.appending(path: "count.txt")
+    let program = try Program(built, [count.path])
+    let host = program.hosted.host
+    #expect(try await program.lines(1) == ["in front"])
+    _ = try host.suspend("app")
+    // Stopped only when it has counted to ten, which its task was for.
+    #expect(try await program.lines(2) == ["in background", "stops"])
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    #expect(FileManager.default.fileExists(atPath: count.path))
+    try host.resume("app")
+    #expect(try await program.lines(1) == ["goes on"])
+    try host.terminate("app")
+    #expect(try await program.lines(1) == ["ends"])
+    try await eventually("the end") { program.hosted.entry() == nil }
+    let text = try String(contentsOf: count, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+    #expect(Int(text).map { $0 >= 10 } == true, "\(text)")
+    try await program.hosted.end()
+  }
+}
