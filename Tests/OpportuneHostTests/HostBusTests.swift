@@ -5,9 +5,7 @@ import Testing
 @testable import OpportuneHost
 
 /// The host on a bus of its own, asked by gdbus as a shell in another language would.
-@Suite(
-  .bounded, .enabled(if: PrivateBus.isPossible, "dbus-daemon and gdbus are not installed, or no libsystemd"))
-struct HostBusTests {
+@Suite(.bounded, .enabled(if: PrivateBus.isPossible, PrivateBus.why)) struct HostBusTests {
   private static let become = ["/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
   private static let root: Comment = "only root becomes nobody"
 
@@ -280,6 +278,8 @@ struct HostBusTests {
 private final class PrivateBus {
   static let isPossible =
     ["/usr/bin/dbus-daemon", "/usr/bin/gdbus"].allSatisfy(SystemFile.exists) && HostBus.look() != .noLibrary
+
+  static let why: Comment = "dbus-daemon, gdbus or libsystemd is not installed"
 
   let address: String
   private let process = Process()

@@ -147,7 +147,7 @@ package struct HostConfiguration: Sendable {
   package var displayLimit: Duration = .milliseconds(250)
   /// Called with what people should know of the display, on any thread. It may not call the host.
   package var log: @Sendable (String) -> Void = { _ in }
-  /// Called when apps have come, changed state or ended, on any thread. It may neither call the host nor block.
+  /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
