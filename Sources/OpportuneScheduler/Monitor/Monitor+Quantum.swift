@@ -55,7 +55,7 @@ extension Monitor {
 
   /// Lowers a running job and hands its run token to another worker. Returns false if the worker keeps the
   /// run token.
-  @discardableResult func lower(
+  func lower(
     _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ engine: Engine
   ) -> Bool {
     let bands = engine.configuration.bands

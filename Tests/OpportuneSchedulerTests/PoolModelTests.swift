@@ -1,0 +1,103 @@
+import OpportuneBase
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Random programs of hogs, short jobs and jobs that block, over virtual time.
+@Suite(.bounded) struct PoolModelTests {
+  private static func programs(_ random: inout SplitMix64, most: Int) -> [PoolModel.Program] {
+    // Of some programs all jobs are of a kind, or nearly.
+    let (hogs, blockers) = (Int.random(in: 0...10, using: &random), Int.random(in: 0...10, using: &random))
+    let gap = UInt64.random(in: 10_000...3_000_000, using: &random)
+    var arrival: UInt64 = 0
+    return (0..<Int.random(in: 4...most, using: &random)).map { _ in
+      if Bool.random(using: &random) { arrival += .random(in: 0...gap, using: &random) }
+      let origin = Int.random(in: 0...2, using: &random)
+      let short = UInt64.random(in: 20_000...400_000, using: &random)
+      if Int.random(in: 0..<14, using: &random) < hogs {
+        let isKnown = Int.random(in: 0..<4, using: &random) == 0
+        return PoolModel.Program(
+          arrival: arrival, parts: [.random(in: 12_000_000...80_000_000, using: &random)],
+          depth: isKnown ? 1 : 0, origin: origin)
+      }
+      if Int.random(in: 0..<14, using: &random) < blockers {
+        // Some run on as hogs.
+        let rest = Int.random(in: 0..<4, using: &random) == 0 ? 30_000_000 : short
+        return PoolModel.Program(
+          arrival: arrival, parts: [short, .random(in: 1_000_000...200_000_000, using: &random), rest],
+          origin: origin)
+      }
+      return PoolModel.Program(arrival: arrival, parts: [short], origin: origin)
+    }
+  }
+
+  /// Runs random programs, each on one to four CPUs, and returns what happened; throws at a violation.
+  private func run(
+    seed: UInt64, count: Int, most: Int, ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }
+  ) throws -> PoolModel.Tally {
+    var random = SplitMix64(seed: seed)
+    var sum = PoolModel.Tally()
+    for number in 0..<count {
+      let width = Int.random(in: 1...4, using: &random)
+      let programs = Self.programs(&random, most: most)
+      var model = PoolModel(width: width, ignores: ignores)
+      do {
+        try model.run(programs)
+      } catch let violation as PoolModel.Violation {
+        throw PoolModel.Violation(text: "program \(number) of seed \(seed), \(width) CPUs: \(violation.text)")
+      }
+      sum.kinds.merge(model.tally.kinds, uniquingKeysWith: +)
+      sum.started += model.tally.started
+      sum.worst = max(sum.worst, model.tally.worst)
+    }
+    return sum
+  }
+
+  // R-CPU-02 R-CPU-06 R-CPU-08
+  @Test(arguments: 1...8 as ClosedRange<UInt64>)
+  func noFreshJobWaitsForLongerThanPromised(seed: UInt64) throws {
+    let tally = try run(seed: seed, count: 6, most: 60)
+    #expect(tally.started > 50)
+    // The programs are about something.
+    for kind in ["replaceBlocked", "lower", "yield", "callSpare"] {
+      #expect(tally.kinds[kind, default: 0] > 0, "\(kind)")
+    }
+    #expect(tally.worst > 0.1, "the promise says something: \(tally.worst)")
+  }
+
+  /// More hogs at once than there is room for, and short jobs later.
+  private func manyHogs(ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) throws
+    -> PoolModel.Tally
+  {
+    var model = PoolModel(width: 1, ignores: ignores)
+    var programs = (0..<24).map { _ in PoolModel.Program(arrival: 0, parts: [400_000_000]) }
+    programs += (0..<20).map { PoolModel.Program(arrival: 1_000_000_000 + $0 * 10_000_000, parts: [100_000]) }
+    try model.run(programs)
+    return model.tally
+  }
+
+  // R-CPU-06
+  @Test func hogsBeyondAllRoomKeepNobodyWaitingForEver() throws {
+    let tally = try manyHogs()
+    #expect(tally.kinds["sinkStarving", default: 0] > 0 && tally.started == 44)
+  }
+
+  // R-CPU-02 R-CPU-06
+  /// The model finds a monitor that forgets what it is told to do.
+  @Test(arguments: [["replaceBlocked"], ["yield"], ["yield", "lower"]])
+  func aMonitorThatForgetsIsFound(kinds: [String]) {
+    #expect(throws: PoolModel.Violation.self) {
+      for seed in 1...8 as ClosedRange<UInt64> {
+        _ = try run(seed: seed, count: 6, most: 60) { step in kinds.contains { "\(step)".hasPrefix($0) } }
+      }
+    }
+  }
+
+  // R-CPU-06
+  @Test func aMonitorThatLetsHogsStarveThePoolIsFound() {
+    #expect(throws: PoolModel.Violation.self) {
+      _ = try manyHogs { if case .sinkStarving = $0 { true } else { false } }
+    }
+  }
+}
