@@ -305,7 +305,7 @@ struct PoolModel {
       guard workers[slot].depth == 0, let job = workers[slot].job, job.cpu >= 1_000_000 else {
         throw Violation(text: "\(step): it is no fresh job, or a short one")
       }
-      return sink(slot, room: 2 * limit)
+      return sink(slot, room: limit)
     case .sink(let slot):
       try require(slot, holds: true, step)
       return sink(slot, room: 2 * limit)
@@ -375,8 +375,8 @@ struct PoolModel {
 
   /// How long it may take until a fresh job begins while some wait. All who hold tokens block, and are
   /// replaced after their patience; or some run, and one of them ends, is seen to be long, or becomes known
-  /// for a hog; or the spare worker is called. Where the hogs have no room, they have to starve the pool
-  /// first.
+  /// for a hog; or the spare worker is called. Where known hogs have no room, nobody yields, and one has to
+  /// become known; where hogs have none at all, they have to starve the pool first.
   private var promise: UInt64 {
     let delay = max(rules.spareDelay, policy.spareDelay)
     let patience = PoolPolicy.patience(workers: live, width: rules.width, delay: delay)
@@ -384,7 +384,9 @@ struct PoolModel {
     // Demoted threads have a quarter of the weight.
     let crowd = UInt64(max(1, workers.count(where: \.isRunnable)))
     let hogs =
-      counted >= 2 * limit ? rules.quantum * (4 * UInt64(counted + rules.width) + 2 * crowd) : 0
+      counted >= 2 * limit
+      ? rules.quantum * (4 * UInt64(counted + rules.width) + 2 * crowd)
+      : counted >= limit ? rules.quantum * 2 * crowd : 0
     return patience + 4 * delay + (long * crowd + hogs) / UInt64(rules.width)
       + (hogs > 0 ? 4 * rules.quantum : 0)
   }

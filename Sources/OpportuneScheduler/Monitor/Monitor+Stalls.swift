@@ -64,7 +64,7 @@ extension Monitor {
     case .lower(_, let from, let to): return lower(worker, reading, from: from, to: to, engine)
     case .yield:
       _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
-      guard replace(worker, reading, demoted: true, engine) else { return false }
+      guard replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_KNOWN) else { return false }
       worker.pool.yielded.add(1, ordering: .relaxed)  // a statistic
       return true
     case .sink: return replace(worker, reading, demoted: true, engine)

@@ -316,9 +316,11 @@ package struct PoolPolicy: Sendable {
       return .lower(slot, from: 0, to: 1)
     }
     // A fresh job that has had the CPU for long goes on beside the run tokens, so that fresh work that waits
-    // begins before the job's quantum has ended. (R-CPU-02, docs/decisions/0032)
+    // begins before the job's quantum has ended: as long as known hogs have room, so that a flood of hogs
+    // leaves room to those that will be found. (R-CPU-02, docs/decisions/0032)
     let mayYield = rules.pool == .foreground && job.band == .foreground && !job.isInClass
-    return mayYield && used >= Self.lengthToYield(spareDelay: look.delay) ? .yield(slot) : nil
+    return mayYield && used >= Self.lengthToYield(spareDelay: look.delay) && sight.hasRoomForKnown
+      ? .yield(slot) : nil
   }
 
   /// A step of ``step(in:for:after:_:_:)`` was carried out: another worker has a token.
