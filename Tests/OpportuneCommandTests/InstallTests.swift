@@ -42,11 +42,11 @@ import Testing
     var path: String { destination + prefix }
     /// All of the command that is no folder, from there on.
     var files: [String] { all.filter { !Self.isOfLibrary($0) } }
-    /// Of the C library, which `scripts/test-clibrary` looks at in full.
+    /// Of the C libraries, which `scripts/test-clibrary` looks at in full.
     var library: [String] { all.filter(Self.isOfLibrary) }
 
     private static func isOfLibrary(_ file: String) -> Bool {
-      file.contains("opportune-core") || file.contains("OpportuneCore")
+      ["opportune-core", "OpportuneCore", "opportune-client"].contains { file.contains($0) }
     }
 
     private var all: [String] {

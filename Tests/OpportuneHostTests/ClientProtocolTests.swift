@@ -46,6 +46,8 @@ private final class Joined {
   let output: Output
   let input: Output
   private var seen: [String] = []
+  /// What has come of a line that has no end yet: where PYTHONUNBUFFERED is set, a line comes in pieces.
+  private var begun = ""
 
   init(
     _ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
@@ -73,7 +75,9 @@ private final class Joined {
   /// Waits until this many lines have been printed since the last call, and takes them.
   func lines(_ count: Int) async throws -> [String] {
     try await eventually("\(count) lines") {
-      seen += output.take().split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+      var pieces = (begun + output.take()).split(separator: "\n", omittingEmptySubsequences: false)
+      begun = String(pieces.removeLast())
+      seen += pieces.map { $0.trimmingCharacters(in: .whitespaces) }
       return seen.count >= count
     }
     defer { seen.removeFirst(count) }
