@@ -244,7 +244,9 @@ let stressScale: Int = {
 }()
 
 /// ThreadSanitizer and AddressSanitizer cost time and memory: there a part of it is enough.
-let isSanitized = dlsym(nil, "__tsan_init") != nil || dlsym(nil, "__asan_init") != nil
+let isSanitized = isThreadSanitized || dlsym(nil, "__asan_init") != nil
+
+let isThreadSanitized = dlsym(nil, "__tsan_init") != nil
 
 /// `SCHED_IDLE`, which the C library's module leaves out.
 let schedIdle: Int32 = 5
