@@ -145,8 +145,9 @@ import Testing
     while load.ran.count < ran + 20 { await Task.yield() }
 
     // In time, with room: some of it comes back.
-    let room = await share(of: scheduler, requests: (ui, .milliseconds(1))) { $0.workers > 1 }
-    #expect(room?.reason == .room && room?.raises == 1)
+    let room = await share(of: scheduler, requests: (ui, .milliseconds(1))) { $0.reason == .room }
+    // More than one raise, where this looks late.
+    #expect(room.map { $0.workers > 1 && $0.raises >= 1 } == true)
 
     // A target counts while its app is in front.
     try ui.setBand(.background)
