@@ -278,10 +278,17 @@ final class HostCore {
   private func watch(_ app: HostedProcess) {
     if app.watched >= 0 { close(app.watched) }
     app.watched = -1
-    // Whoever ends between the list and the descriptor leaves another, or none.
+    // Whoever ends between the list and the descriptor leaves another, or none. A list is made over a while:
+    // it may lack a child that was born meanwhile, and its parent that has ended since. The next has it.
+    var wasEmpty = false
     while apps[app.name] === app {
       let members = app.group.members()
-      guard !members.isEmpty else { return ended(app) }
+      guard !members.isEmpty else {
+        if wasEmpty { return ended(app) }
+        wasEmpty = true
+        continue
+      }
+      wasEmpty = false
       for pid in members {
         let descriptor = opp_host_pidfd_open(pid)
         if descriptor >= 0 {
