@@ -45,9 +45,6 @@ private final class Joined {
   let socket: LineSocket
   let output: Output
   let input: Output
-  private var seen: [String] = []
-  /// What has come of a line that has no end yet: where PYTHONUNBUFFERED is set, a line comes in pieces.
-  private var begun = ""
 
   init(
     _ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
@@ -72,17 +69,8 @@ private final class Joined {
 
   func answer() { _ = write(input.written, "\n", 1) }
 
-  /// Waits until this many lines have been printed since the last call, and takes them.
-  func lines(_ count: Int) async throws -> [String] {
-    try await eventually("\(count) lines") {
-      var pieces = (begun + output.take()).split(separator: "\n", omittingEmptySubsequences: false)
-      begun = String(pieces.removeLast())
-      seen += pieces.map { $0.trimmingCharacters(in: .whitespaces) }
-      return seen.count >= count
-    }
-    defer { seen.removeFirst(count) }
-    return Array(seen.prefix(count))
-  }
+  /// What the program prints.
+  func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct ClientProtocolTests {

@@ -79,6 +79,10 @@ enum Backends {
 final class Output {
   let read: Int32
   let written: Int32
+  /// Lines that have come and were not taken; and what has come of one that has no end yet. A program may
+  /// write a line in pieces, as Python does where PYTHONUNBUFFERED is set.
+  private var seen: [String] = []
+  private var begun = ""
 
   init() throws {
     var ends: [Int32] = [-1, -1]
@@ -101,6 +105,18 @@ final class Output {
     var bytes = [UInt8](repeating: 0, count: 1 << 16)
     let count = Glibc.read(read, &bytes, bytes.count)
     return String(decoding: bytes[..<max(0, count)], as: UTF8.self)
+  }
+
+  /// Waits until so many lines have come since the last call, and takes them.
+  func lines(_ count: Int) async throws -> [String] {
+    try await eventually("\(count) lines") {
+      let pieces = (begun + take()).split(separator: "\n", omittingEmptySubsequences: false)
+      begun = String(pieces.last ?? "")
+      seen += pieces.dropLast().map { $0.trimmingCharacters(in: .whitespaces) }
+      return seen.count >= count
+    }
+    defer { seen.removeFirst(count) }
+    return Array(seen.prefix(count))
   }
 
   /// The next lines, with what else is there.
