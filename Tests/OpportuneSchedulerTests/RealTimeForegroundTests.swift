@@ -1,6 +1,7 @@
 import COpportune
 import Dispatch
 import Foundation
+import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -123,11 +124,11 @@ struct RealTimeForegroundTests {
   /// Measured from outside: threads that belong to no scheduler, one for each CPU and kept to it, count while
   /// a hog for each CPU runs. Every one of them must go on during every hog, which would keep its CPU to
   /// itself for all of its 50 ms if it stayed in the class.
-  /// Not under the thread sanitizer, where who starts a thread waits until that runs: the monitor does so for
-  /// a worker, which gets no CPU beside the hogs that the monitor would take from the class.
+  /// Not under a sanitizer: its own allocator has the monitor wait for threads that get no CPU beside the
+  /// hogs.
   @Test(
     .enabled(if: mayEnter, "SCHED_RR is not allowed here"),
-    .disabled(if: isThreadSanitized, "the sanitizer has the monitor wait for each thread that it starts"))
+    .disabled(if: isSanitized, "the sanitizer has the monitor wait for other threads"))
   func noHogKeepsACPUToItself() async throws {
     let cpus = Outsider.usableCPUs
     let scheduler = try await scheduler {
@@ -157,6 +158,45 @@ struct RealTimeForegroundTests {
     let statistics = try #require(await scheduler.statistics().realTimeForeground)
     #expect(statistics.jobsLeft > 0)
     try await scheduler.shutdown()
+  }
+
+  // R-CPU-01
+  /// Whoever starts a thread may wait for others that the class keeps from every CPU: it is not the monitor.
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here"), arguments: [0, EAGAIN])
+  func aHogLeavesWhileAThreadIsBeingStarted(refusal: Int32) async throws {
+    let (isArmed, begun, gate) = (Flag(), Flag(), DispatchSemaphore(value: 0))
+    var configuration = SchedulerConfiguration()
+    configuration.foregroundClass = .realTime(quantum: .milliseconds(1), share: 0.7)
+    configuration.workers = .fixed(1)
+    configuration.quantum.quantum = .milliseconds(500)
+    let engine = try Engine(
+      configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      startThread: { name, stack, body, context in
+        guard isArmed.isUp, name.contains("-fg") else { return opp_thread_start(name, stack, body, context) }
+        begun.raise()
+        gate.wait()
+        return refusal == 0 ? opp_thread_start(name, stack, body, context) : -refusal
+      })
+    let app = App(core: try AppCore(engine: engine, name: "app", band: .foreground))
+    // No answer of the monitor has told that the class is open.
+    var isOpen = false
+    for _ in 0..<100_000 where !isOpen { isOpen = await app.task { Self.ownClass == SCHED_RR }.value }
+    #expect(isOpen)
+    isArmed.raise()
+    // Runs until a worker more is wanted and is being started. What follows it on its worker is a hog again.
+    let ends = Record<Bool>()
+    try app.submit { ends.add(begun.spin()) }
+    for _ in 0..<50 { try app.submit { if !begun.isUp { gate.wait() } } }
+    try app.submit {
+      ends.add(Self.ownClass == SCHED_RR)
+      ends.add(spin { Self.ownClass == 0 })
+      for _ in 0..<100 { gate.signal() }
+    }
+    #expect(await ends.reaching(3) == [true, true, true])
+    #expect(await app.task { true }.value)
+    #expect(engine.beginDraining())
+    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
+    #expect(stuck.isEmpty)
   }
 
   // R-CPU-01

@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 
 /// The signature of `opp_thread_start()`, with a thread name and a stack size; a test may pass one that
 /// fails.
@@ -17,19 +18,53 @@ extension Monitor {
     }
     let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
     let names: [WorkerPool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
-    let result = engine.startThread(
-      "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)", 1 << 20,
-      { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
-      Unmanaged.passRetained(worker).toOpaque())
-    guard result == 0 else {
-      Unmanaged.passUnretained(worker).release()
-      lacked(-result, pool, engine)
+    let name = "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)"
+    if let waitingThread {
+      // It may end before this returns; it is counted first.
+      add(worker, to: pool)
+      let isGiven = waitingThread.give { [self] in
+        let error = start(worker, name, engine)
+        if error != 0 { post(.notStarted(worker, error)) }
+      }
+      if !isGiven { notStarted(worker, ENOMEM, engine) }
+      return isGiven
+    }
+    let error = start(worker, name, engine)
+    guard error == 0 else {
+      lacked(error, pool, engine)
       return false
     }
+    add(worker, to: pool)
+    return true
+  }
+
+  /// Any thread. Returns 0, or the kernel's error.
+  private func start(_ worker: Worker, _ name: String, _ engine: Engine) -> Int32 {
+    let result = engine.startThread(
+      name, 1 << 20, { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
+      Unmanaged.passRetained(worker).toOpaque())
+    if result != 0 { Unmanaged.passUnretained(worker).release() }
+    return -result
+  }
+
+  private func add(_ worker: Worker, to pool: PoolState) {
     pool.started(at: opp_now_ns())
+    let slot = Int(worker.slot)
     if slot == pool.workers.count { pool.workers.append(worker) } else { pool.workers[slot] = worker }
     live += 1
-    return true
+  }
+
+  /// A worker that was counted has ended, or never began.
+  func remove(_ worker: Worker) {
+    worker.pool.workers[Int(worker.slot)] = nil
+    worker.pool.policy.forget(Int(worker.slot))
+    realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
+    live -= 1
+  }
+
+  func notStarted(_ worker: Worker, _ error: Int32, _ engine: Engine) {
+    remove(worker)
+    lacked(error, worker.pool, engine)
   }
 
   /// A worker could not be started, for want of a thread or of memory.

@@ -12,6 +12,8 @@ final class Monitor: @unchecked Sendable {
   enum Message {
     case spawn(PoolState)
     case ended(Worker)
+    /// The waiting thread could not start it.
+    case notStarted(Worker, Int32)
     case ready(level: UInt8)
     /// An app has changed its band: the kernel priority of its running jobs must follow.
     case reclassify
@@ -87,6 +89,8 @@ final class Monitor: @unchecked Sendable {
   let lockCounts = LockCounts()
   var targets = Targets()
   var realTimeClass: ClassState?
+  /// Starts threads, where there is a real-time foreground.
+  var waitingThread: WaitingThread?
   /// The quantum of the real-time foreground. Set before the first thread starts.
   var classQuantum: UInt64 = 1_000_000
   /// When RealtimeKit was last asked for a server.
@@ -252,7 +256,11 @@ final class Monitor: @unchecked Sendable {
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
     KernelPriority.monitor(engine.configuration.pools, engine.privileges).applyToNewThread()
-    beginClass(engine)
+    if engine.realTime != nil {
+      beginClass(engine)
+      rehearse(engine)
+      openClass(engine)
+    }
     ring()
     while true {
       rung |= opp_alarms_wait(alarms)
@@ -281,10 +289,22 @@ final class Monitor: @unchecked Sendable {
     for waiter in quietWaiters { waiter.wait.end() }
     quietWaiters = []
     endClass(engine)
+    waitingThread?.end()
     self.engine = nil
     // From here on `apps` does not change. relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in messages() { answerLate(message) }
+  }
+
+  /// Every look once, with nobody in the class: what code does for the first time may wait for a lock of the
+  /// language's runtime, as of its cache of generic types, whose holder gets no CPU beside that class.
+  private func rehearse(_ engine: Engine) {
+    lookAtClass(engine)
+    lookAtLocks(engine)
+    tick(engine)
+    for pool in engine.pools { watch(pool, engine) }
+    fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
+    checkWaiters()
   }
 
   /// Answers a message as after a shutdown. Called on any thread once the monitor's own has ended.
@@ -295,7 +315,8 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added,
+    case .spawn, .ended, .notStarted, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled,
+      .added,
       .targeted, .serves, .servesNoMore, .granted:
       break
     }
@@ -324,11 +345,8 @@ final class Monitor: @unchecked Sendable {
     case .spawn(let pool):
       if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
     case .ended(let worker):
-      worker.pool.workers[Int(worker.slot)] = nil
-      worker.pool.policy.forget(Int(worker.slot))
-      realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
       locks.watch.forget(worker.report.threadID)
-      live -= 1
+      remove(worker)
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
       if !worker.hasWorked { lacked(ENOMEM, worker.pool, engine) }
@@ -336,6 +354,8 @@ final class Monitor: @unchecked Sendable {
       if opp_pool_sleeping(worker.pool.raw) == 0 { _ = spawn(worker.pool, engine) }
       // The worker did not look at the queues after it had returned its run token.
       engine.wakeIfReady(worker.pool)
+    case .notStarted(let worker, let error):
+      notStarted(worker, error, engine)
     case .ready(let level):
       if let pool = engine.pool(ofLevel: Int(level)) { engine.wake(pool) }
     case .reclassify:

@@ -81,7 +81,7 @@ extension Monitor {
   /// above all others.
   func askForClass(_ engine: Engine) {
     let priority = KernelPriority.realTimeForeground(RealTimeForeground.steps + 1)
-    RealtimeKit.ask(opp_thread_id(), priority) { [self] in post(.granted(nil, $0)) }
+    ask(opp_thread_id(), priority, for: nil)
   }
 
   /// Asks for a thread that serves the foreground, now and then.
@@ -89,8 +89,13 @@ extension Monitor {
     let now = opp_now_ns()
     guard kitAskedAt == 0 || now - kitAskedAt >= RealtimeKit.interval else { return }
     kitAskedAt = now
-    RealtimeKit.ask(server.threadID, RealTimeForeground.serverPriority) { [self] in
-      post(.granted(server, $0))
+    ask(server.threadID, RealTimeForeground.serverPriority, for: server)
+  }
+
+  /// Without memory it is not asked. It is asked again for a server, and not for the monitor.
+  private func ask(_ thread: Int32, _ priority: KernelPriority, for server: ForegroundServer?) {
+    _ = waitingThread?.give { [self] in
+      RealtimeKit.ask(thread, priority) { [self] in post(.granted(server, $0)) }
     }
   }
 
