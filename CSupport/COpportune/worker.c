@@ -322,14 +322,14 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
     return opp_pool_wake_if_ready(pool);
 }
 
-bool opp_worker_job_ended(opp_worker *worker) {
+opp_slot opp_worker_job_ended(opp_worker *worker) {
     opp_slot slot = opp_worker_slot(worker);
     OPP_ASSERT(worker->held >= OPP_SLOT_RUNNING); /* W2: its thread gave it that slot */
     OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
     if (slot == OPP_SLOT_RUNNING) opp_pool_set_stalled(worker->pool, false);
     if (slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK) worker_to_idle(worker);
     if (opp_consumer_should_leave(worker->consumer)) opp_consumer_leave(worker->consumer);
-    return slot == OPP_SLOT_RUNNING;
+    return slot;
 }
 
 bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level) {

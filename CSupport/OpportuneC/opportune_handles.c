@@ -105,6 +105,7 @@ static bool is_current(uint64_t word, uint64_t handle) {
 void *oppl_handle_enter(uint64_t handle, uint8_t kind) {
     slot *own = slot_of(handle);
     if (!own || (uint8_t)(handle >> INDEX_BITS) != kind) return NULL;
+    /* acquire: pairs with the release in oppl_handle_open(): the kind read below is of that object. */
     uint64_t word = atomic_load_explicit(&own->word, memory_order_acquire);
     while (is_current(word, handle)) {
         /* Of another kind: the handle is invented. The kind cannot change while the generation stays. */

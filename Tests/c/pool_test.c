@@ -195,7 +195,7 @@ static void test_slots(void) {
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == FRESH);
     check_held(one, self, OPP_SLOT_RUNNING, 1, 0);
     CHECK(opp_submit(producer, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* it takes that next itself */
-    CHECK(opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) == OPP_SLOT_RUNNING);
 
     /* The monitor gives its token to another, counts it, and no more; the job's end returns what is left. */
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
@@ -206,7 +206,7 @@ static void test_slots(void) {
     check_held(one, self, OPP_SLOT_SUNK, 0, 1);
     CHECK(opp_worker_uncount(self) == OPP_HANDED_OFF);
     check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
-    CHECK(!opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
     check_held(one, self, OPP_SLOT_IDLE, 0, 0);
     CHECK(opp_worker_idle_turn(self) != idle);
 
@@ -226,14 +226,14 @@ static void test_slots(void) {
     CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
     check_held(one, self, OPP_SLOT_HANDED_OFF, 1, 0);
     opp_pool_leave(one);
-    CHECK(!opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
     /* Counted among the demoted meanwhile, it gives back what it would have regained. */
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_begin_wait(self, &wake));
     CHECK(opp_worker_count(self) == OPP_HANDED_OFF);
     CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
     check_held(one, self, OPP_SLOT_SUNK, 0, 1);
-    CHECK(!opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
     check_held(one, self, OPP_SLOT_IDLE, 0, 0);
 
     /* A hog runs beside the tokens, and goes on with hogs alone; of others there is no room while it does. */
@@ -242,7 +242,7 @@ static void test_slots(void) {
     CHECK(opp_worker_to_demoted(self, 2) == OPP_WAKE_NOTHING);
     check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
     CHECK(opp_pool_takeable(one) == 1ull << FRESH);
-    CHECK(!opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
     check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
     check_held(one, self, OPP_SLOT_IDLE, 0, 0);
@@ -254,7 +254,7 @@ static void test_slots(void) {
     CHECK(opp_worker_sink(self, OPP_DEMOTION_KNOWN) == OPP_HANDED_NOT);
     CHECK(opp_worker_sink(self, OPP_DEMOTION_FOUND) == OPP_HANDED_OFF);
     check_held(one, self, OPP_SLOT_SUNK, 0, 2);
-    CHECK(!opp_worker_job_ended(self));
+    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
     opp_pool_leave_demoted(one);
 
     /* With the token another's it finds nothing to do, and a closed pool lets nobody sleep. */

@@ -251,8 +251,9 @@ OPP_MUST_USE opp_next opp_worker_next(opp_worker *_Nonnull worker, uint64_t now,
  */
 OPP_MUST_USE opp_wake opp_worker_to_demoted(opp_worker *_Nonnull worker, uint32_t depth);
 
-/* The job has ended. Returns whether the worker has kept the token with which the job began. */
-bool opp_worker_job_ended(opp_worker *_Nonnull worker);
+/* The job has ended. Returns the slot in which it did: RUNNING where the worker has kept the token with which
+ * the job began, HANDED_OFF or SUNK where another has taken it. */
+opp_slot opp_worker_job_ended(opp_worker *_Nonnull worker);
 
 /* The slice continues after it has queued a job that its worker was to take next: wakes another worker for
  * it. */

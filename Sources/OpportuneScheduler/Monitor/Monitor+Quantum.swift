@@ -47,7 +47,6 @@ extension Monitor {
 
   private func makeRoomForLoweredOnce(_ pool: PoolState, _ engine: Engine) {
     guard opp_has_ready(engine.core, pool.loweredOnceMask) else { return }
-    guard !pool.hasRoom(.OPP_DEMOTION_ONCE) else { return }
     if pool.makeExtraRoom(cpuOfWorkers: pool.cpuOfWorkers, quantum: quantum, width: engine.width) {
       engine.wakeIfReady(pool)
     }

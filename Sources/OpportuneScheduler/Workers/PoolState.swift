@@ -90,9 +90,12 @@ final class PoolState: @unchecked Sendable {
 
   /// Makes room for one more job that was lowered once, where there is none and it is due. Called by the
   /// monitor once a quantum while such jobs wait. Returns whether room was added.
-  func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
-    guard !hasRoom(.OPP_DEMOTION_ONCE),
-      policy.wantsExtraRoom(cpuOfWorkers: cpuOfWorkers, quantum: quantum, width: width),
+  ///
+  /// - Parameter cpuOfWorkers: asked for only where there is no room.
+  func makeExtraRoom(cpuOfWorkers: @autoclosure () -> UInt64, quantum: UInt64, width: Int) -> Bool {
+    guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
+    let cpuOfWorkers = cpuOfWorkers()
+    guard policy.wantsExtraRoom(cpuOfWorkers: cpuOfWorkers, quantum: quantum, width: width),
       opp_pool_add_room(raw)
     else { return false }
     policy.madeExtraRoom(cpuOfWorkers: cpuOfWorkers)

@@ -411,10 +411,10 @@ final class Worker: @unchecked Sendable {
         identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics
       )
     }
-    // A job that has given its run token to fresh work, and was no hog: else what takes longer than the spare
-    // worker's delay would never teach that delay.
-    let yielded = depth == 0 && state == .OPP_SLOT_SUNK
-    if opp_worker_job_ended(raw) || yielded { report.addOrdinary(cpu: cpu) }
+    let slot = opp_worker_job_ended(raw)
+    // Also one that has given its run token to fresh work, and was no hog: else what takes longer than the
+    // spare worker's delay would never teach that delay.
+    if slot == .OPP_SLOT_RUNNING || (slot == .OPP_SLOT_SUNK && depth == 0) { report.addOrdinary(cpu: cpu) }
   }
 
   // MARK: Kernel priority
