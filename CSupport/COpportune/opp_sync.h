@@ -23,6 +23,8 @@
 #ifndef OPP_SYNC_H
 #define OPP_SYNC_H
 
+#define OPP_LINE 64 /* bytes of a cache line: what different threads write stands in lines of its own */
+
 #ifdef OPP_CHECKED
 #include "opp_sync_checked.h"
 #else

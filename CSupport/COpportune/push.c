@@ -6,7 +6,6 @@
  * look it up. The steps are the same in the same order on both paths; only their operands are known in
  * advance.
  */
-#include "worker_pool.h"
 #include "runq.h"
 
 #include <stdlib.h>
@@ -105,16 +104,4 @@ int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     state = opp_load(&app->state, seq_cst); /* [ready] */
     if (state != path->state) return path_find(producer, app, rank, path->fifo, state);
     return path_show(path);
-}
-
-opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
-    /* the job may end before the push returns, and its app with it; the core remains */
-    const opp_core *core = app->core;
-    opp_submitted submitted = {.level = opp_push(producer, app, rank, job), .wake = OPP_WAKE_NOTHING};
-    if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;
-    opp_pool *pool = core->pool_of[submitted.level];
-    if (pool == NULL) return submitted;
-    if (self != NULL && opp_worker_takes_next(self, pool, (unsigned)submitted.level)) return submitted;
-    submitted.wake = opp_pool_wake(pool);
-    return submitted;
 }

@@ -46,15 +46,14 @@ enum { UNWATCHED = 0, QUIET = 1, READY = 2 };
 
 #define WAITER_BITS 48
 #define NOTIFIER OPP_READINESS_DESCRIPTORS /* its number among the events */
-#define LINE 64
 
 struct opp_readiness {
     opp_poller poller;
     int notifier;
-    _Alignas(LINE) _Atomic(uint32_t) watched;
+    _Alignas(OPP_LINE) _Atomic(uint32_t) watched;
     _Atomic(uint32_t) end;
     _Atomic(bool) closed;
-    _Alignas(LINE) _Atomic(uint64_t) words[OPP_READINESS_DESCRIPTORS];
+    _Alignas(OPP_LINE) _Atomic(uint64_t) words[OPP_READINESS_DESCRIPTORS];
 };
 
 _Static_assert(READY < 8, "no waiter has such an address");

@@ -6,7 +6,6 @@
 #include "opp_base.h"
 #include "opp_sync.h"
 
-#define OPP_LINE 64
 #ifndef OPP_CHECKED
 #define OPP_SEGMENT_SLOTS 64
 #define OPP_SLAB_SEGMENTS 16

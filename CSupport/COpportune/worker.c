@@ -332,7 +332,9 @@ opp_slot opp_worker_job_ended(opp_worker *worker) {
     return slot;
 }
 
-bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level) {
+/* Whether the worker itself takes next what it has queued at `level` of `pool`, so that no worker need be
+ * woken. */
+static bool worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level) {
     OPP_ASSERT(level < OPP_LEVELS);
     if (worker->pool != pool || worker->has_left) return false;
     /* relaxed: a thread that takes the token away looks at the queues itself. */
@@ -340,6 +342,18 @@ bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned le
     bool may = slot == OPP_SLOT_RUNNING || (slot == OPP_SLOT_DEMOTED && pool->demoted_levels & 1ull << level);
     if (may) worker->has_left = true;
     return may;
+}
+
+opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
+    /* the job may end before the push returns, and its app with it; the core remains */
+    const opp_core *core = app->core;
+    opp_submitted submitted = {.level = opp_push(producer, app, rank, job), .wake = OPP_WAKE_NOTHING};
+    if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;
+    opp_pool *pool = core->pool_of[submitted.level];
+    if (pool == NULL) return submitted;
+    if (self != NULL && worker_takes_next(self, pool, (unsigned)submitted.level)) return submitted;
+    submitted.wake = opp_pool_wake(pool);
+    return submitted;
 }
 
 opp_wake opp_worker_goes_on(opp_worker *worker) {

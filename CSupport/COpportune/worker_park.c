@@ -131,6 +131,14 @@ bool opp_pool_wake_spare(opp_pool *pool) {
     return true;
 }
 
+bool opp_pool_call_spare(opp_pool *pool) {
+    uint32_t waking = opp_pool_begin_call(pool);
+    if (waking == 0) return true;
+    bool is_woken = opp_pool_wake_spare(pool);
+    opp_pool_end_call(pool, waking, is_woken);
+    return is_woken;
+}
+
 void opp_pool_close(opp_pool *pool) {
     /* [closed] before the choice; a worker parks before it reads this */
     opp_store(&pool->closed, 1, seq_cst);

@@ -1,5 +1,5 @@
 /*
- * The resources of a pool: run tokens, room for demoted work, the call of the spare worker; and the alarms.
+ * The resources of a pool: run tokens, room for demoted work, the call of the spare worker.
  * How workers park and are woken is in worker_park.c, what a worker does with all that in worker.c.
  *
  *     count    tokens in use (low half) and number of tokens (high half), in one word
@@ -227,22 +227,18 @@ uint32_t opp_pool_begin_call(opp_pool *pool) {
     return opp_cas(&pool->spare, &spare, waking, acquire) ? waking : 0;
 }
 
-bool opp_pool_call_spare(opp_pool *pool) {
-    uint32_t waking = opp_pool_begin_call(pool);
-    if (waking == 0) return true;
-    bool is_woken = opp_pool_wake_spare(pool);
+void opp_pool_end_call(opp_pool *pool, uint32_t waking, bool is_woken) {
     /* relaxed: a hint. Not where it has parked again already, or the monitor has not waited for this
      * thread. */
     opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_PARKED),
             relaxed);
-    return is_woken;
 }
 
 void opp_pool_look_at_spare(opp_pool *pool) {
     uint32_t spare = opp_load(&pool->spare, relaxed);
     if (spare == pool->spare_seen && (spare & SPARE_MASK) == SPARE_WAKING) {
         uint32_t parked = spare & ~(uint32_t)SPARE_MASK;
-        opp_cas(&pool->spare, &spare, parked, relaxed); /* relaxed: as in opp_pool_call_spare() */
+        opp_cas(&pool->spare, &spare, parked, relaxed); /* relaxed: as in opp_pool_end_call() */
     }
     pool->spare_seen = spare;
 }
@@ -253,75 +249,4 @@ void opp_pool_spare_parks(opp_pool *pool) {
 
 void opp_pool_set_watch_delay(opp_pool *pool, uint64_t delay_ns) {
     opp_store(&pool->watch_delay, delay_ns, relaxed); /* relaxed: see opp_pool_watch() */
-}
-
-/* --- Alarms ---------------------------------------------------------------------------------- */
-
-/*
- * An alarm's word is its number of expiries, doubled, plus one while it is armed. To arm, a thread sets the
- * timer first, and then the bit, if the word is still what it read. So a thread that is stopped in between
- * leaves the alarm unarmed, and others arm it again. A thread that continues late cannot mark an expired
- * timer as armed.
- */
-struct opp_alarms {
-    /* timers, and an eventfd for the notifier, since setting a timer costs far more */
-    int descriptor[OPP_ALARMS + 1];
-    _Alignas(POOL_LINE) _Atomic(uint64_t) word[OPP_ALARMS];
-};
-
-opp_alarms *opp_alarms_create(void) {
-    opp_alarms *alarms = aligned_alloc(POOL_LINE, sizeof(opp_alarms));
-    if (alarms == NULL) return NULL;
-    memset(alarms, 0, sizeof(*alarms));
-    for (int i = 0; i <= OPP_ALARMS; i++) {
-        alarms->descriptor[i] = i == OPP_NOTIFIER ? opp_notifier_open() : opp_timer_open();
-        if (alarms->descriptor[i] >= 0) continue;
-        while (i-- > 0) opp_timer_close(alarms->descriptor[i]);
-        free(alarms);
-        return NULL;
-    }
-    return alarms;
-}
-
-void opp_alarms_destroy(opp_alarms *alarms) {
-    for (int i = 0; i <= OPP_ALARMS; i++) opp_timer_close(alarms->descriptor[i]);
-    free(alarms);
-}
-
-void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
-    /* [alarm] seq_cst: pairs with opp_alarms_wait(), which disarms (seq_cst) before the waiter looks. It
-     * follows whatever the caller did that the waiter must see, if the alarm is found armed. */
-    OPP_ASSERT(which < OPP_ALARMS);
-    uint64_t word = opp_load(&alarms->word[which], seq_cst);
-    if (word & 1) return;
-    opp_timer_set(alarms->descriptor[which], false, delay_ns);
-    opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a hint that saves others the call */
-}
-
-void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
-    OPP_ASSERT(which < OPP_ALARMS);
-    opp_timer_set(alarms->descriptor[which], true, at_ns);
-}
-
-void opp_alarms_notify(opp_alarms *alarms) {
-    opp_notifier_notify(alarms->descriptor[OPP_NOTIFIER]);
-}
-
-uint32_t opp_alarms_wait(opp_alarms *alarms) {
-    uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
-    uint32_t fired = 0;
-    OPP_ASSERT(ready >> (OPP_ALARMS + 1) == 0);
-    for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
-        if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
-        fired |= 1u << i;
-        if (i == OPP_NOTIFIER) continue;
-        uint64_t word = opp_load(&alarms->word[i], relaxed);
-        /* [alarm] seq_cst: pairs with opp_alarms_arm(). From odd or even to the next even number. */
-        while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}
-    }
-    return fired;
-}
-
-uint64_t opp_now_ns(void) {
-    return opp_sync_now();
 }

@@ -11,7 +11,6 @@
 #include "opp_readiness.h"
 #include "opp_sync.h"
 
-#define POOL_LINE 64
 #define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
 
 /* A worker's word: its slot in the low bits, above them a number that grows each time it may take jobs
@@ -20,7 +19,7 @@
 #define SLOT_TURN 16u
 
 struct opp_worker {
-    _Alignas(POOL_LINE) _Atomic(uint32_t) word; /* a futex */
+    _Alignas(OPP_LINE) _Atomic(uint32_t) word; /* a futex */
     /* statistics; these two are written by the thread that has cleared the worker's bit */
     _Atomic(uint32_t) wakeups;
     uint32_t wakeups_told;
@@ -39,18 +38,18 @@ struct opp_worker {
 };
 
 struct opp_pool {
-    _Alignas(POOL_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
+    _Alignas(OPP_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
     /* room for demoted work: added << 42 | limit << 21 | in use */
     _Atomic(uint64_t) demoted;
     _Atomic(uint32_t) closed;
     _Atomic(bool) stalled;
     _Atomic(bool) searching; /* a worker searches before it parks */
-    _Alignas(POOL_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
+    _Alignas(OPP_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
     _Atomic(uint32_t) slot_end; /* no bit at or above it was ever set */
     _Atomic(uint32_t) leader;   /* LEADER_NONE, LEADER_COMING, or the leader's slot + 1 */
     _Atomic(uint64_t) harvested_at; /* by a worker between two jobs */
     opp_readiness *readiness;   /* set before the first worker begins; NULL: nobody leads */
-    _Alignas(POOL_LINE) _Atomic(uint32_t) spare;
+    _Alignas(OPP_LINE) _Atomic(uint32_t) spare;
     uint32_t spare_seen; /* the monitor's own field */
     _Atomic(uint64_t) watch_delay;
     /* Set before the first worker begins. */
@@ -77,12 +76,11 @@ static inline opp_slot slot_of(uint32_t word) {
     return (opp_slot)(word & SLOT_MASK);
 }
 
+/* Ends a call of the spare worker that opp_pool_begin_call() has begun as `waking`. */
+void opp_pool_end_call(opp_pool *pool, uint32_t waking, bool is_woken);
+
 /* Counts one more among the demoted, even beyond the limit. */
 void opp_pool_count_demoted(opp_pool *pool);
-
-/* Whether the worker itself takes next what it has queued at `level` of `pool`, so that no worker need be
- * woken. */
-bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level);
 
 /*
  * The parked worker of `slot` waits in the pool's readiness, if no other does: until it is woken, or has

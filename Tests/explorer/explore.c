@@ -362,8 +362,8 @@ static const char *const *targets_of(const char *file) {
         "app.c", "app_suspend.c", "queue.c", "queue.h", "queue_strand.c", "core.c", "fifo.c", "fifo.h",
         "ready_bits.h", "segments.c", "push.c", "runq.h", "producer.c", "take.c", "consumer.c"};
     static const char *const queues[] = {"queue", "runq", "parking", "records", NULL};
-    static const char *const pools[] = {"pool", "parking", "alarms", NULL};
-    static const char *const inboxes[] = {"inbox", "alarms", NULL};
+    static const char *const pools[] = {"pool", "parking", NULL};
+    static const char *const alarms[] = {"alarms", NULL}, *const inboxes[] = {"inbox", NULL};
     static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL},
         *const closers[] = {"closers", NULL};
     static const char *const rings[] = {"ring", "closers", NULL};
@@ -372,6 +372,7 @@ static const char *const *targets_of(const char *file) {
     static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c", "readiness.c"};
     for (size_t i = 0; i < sizeof(pool_files) / sizeof(pool_files[0]); i++)
         if (strcmp(file, pool_files[i]) == 0) return pools;
+    if (strcmp(file, "alarms.c") == 0) return alarms;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
     if (strcmp(file, "ring_closers.c") == 0) return closers;

@@ -1,6 +1,6 @@
 /*
- * A pool: the workers that share one kernel class, with its run tokens, parked workers and wake-ups. Also
- * one-shot alarms for the monitor.
+ * A pool: the workers that share one kernel class, with its run tokens, parked workers and wake-ups; and
+ * submission to it.
  *
  * Each worker has a *slot*, one atomic word that says what the worker may do. A pool has as many run tokens
  * as workers may take jobs at the same time. Beside them, one spare worker may run a job while all token
@@ -20,6 +20,7 @@
 #ifndef OPP_POOL_H
 #define OPP_POOL_H
 
+#include "opp_alarms.h"
 #include "opp_base.h"
 #include "opp_readiness.h"
 #include "opp_runq.h"
@@ -33,7 +34,7 @@ OPP_BEGIN_DECLS
 #endif
 
 typedef struct opp_pool opp_pool;
-typedef struct opp_alarms opp_alarms;
+typedef struct opp_worker opp_worker;
 
 /* `tokens` is 1 to OPP_POOL_WORKERS. NULL where memory is short. */
 opp_pool *_Nullable opp_pool_create(uint32_t tokens);
@@ -57,6 +58,26 @@ void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms
 /* From now on one of the parked workers waits in `readiness`, once a descriptor is watched there. Called
  * once, before the first worker begins. The readiness is the caller's, and outlives the pool. */
 void opp_pool_set_readiness(opp_pool *_Nonnull pool, opp_readiness *_Nonnull readiness);
+
+/* What the caller must do next. */
+typedef enum OPP_CLOSED_ENUM opp_wake {
+    OPP_WAKE_NOTHING = 0, /* nothing */
+    OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
+    OPP_WAKE_START = 2,   /* start a worker: a token is free, and no worker is parked */
+} opp_wake;
+
+typedef struct opp_submitted {
+    int32_t level; /* what opp_push() returns */
+    opp_wake wake; /* about the pool of that level */
+} opp_submitted;
+
+/*
+ * Pushes a job, and wakes a worker of the level's pool for it. If the caller's slice is about to end, `self`
+ * is its worker, which takes the job itself next; then no worker is woken. If that slice continues after all,
+ * call opp_worker_goes_on().
+ */
+OPP_MUST_USE opp_submitted opp_submit(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank,
+                                      opp_job job, opp_worker *_Nullable self);
 
 /* --- Any thread ----------------------------------------------------------------------------- */
 
@@ -334,47 +355,6 @@ OPP_MUST_USE opp_handed opp_worker_count(opp_worker *_Nonnull worker);
 
 /* A worker that is counted among the demoted is blocked: counts it no more. Never OPP_HANDED_LATE. */
 OPP_MUST_USE opp_handed opp_worker_uncount(opp_worker *_Nonnull worker);
-
-/* --- Alarms --------------------------------------------------------------------------------- */
-
-/* One-shot timers and a notifier, for one thread that waits and any that arm. */
-#define OPP_ALARMS 5
-#define OPP_NOTIFIER OPP_ALARMS /* its bit in what opp_alarms_wait() returns */
-
-opp_alarms *_Nullable opp_alarms_create(void);
-void opp_alarms_destroy(opp_alarms *_Nonnull alarms);
-
-/*
- * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns`, unless it is armed. Any thread. One
- * system call if it was not armed, none if it was; no thread is woken now.
- */
-void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns);
-
-/* The waiting thread only: sets alarm `which` to go off at `at_ns` (CLOCK_MONOTONIC), whatever it was set
- * to. */
-void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns);
-
-/* Notifies: makes the waiting thread return at once. Any thread; about 0.4 us. */
-void opp_alarms_notify(opp_alarms *_Nonnull alarms);
-
-/*
- * Waits until at least one alarm goes off, or opp_alarms_notify() is called, and returns their mask. These
- * alarms are disarmed by then. So what the caller reads afterwards includes everything that was done before
- * they can be armed again.
- */
-uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
-
-/* Tells the processor that the caller waits for another thread's store. */
-static inline void opp_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* CLOCK_MONOTONIC, nanoseconds. */
-uint64_t opp_now_ns(void);
 
 OPP_END_DECLS
 

@@ -51,7 +51,6 @@ typedef struct opp_core opp_core;     /* the run queue of one scheduler */
 typedef struct opp_app opp_app;       /* an app's jobs and its state word */
 typedef struct opp_producer opp_producer; /* a thread's right to push */
 typedef struct opp_consumer opp_consumer;   /* a worker's right to take, and its memory of where it looked */
-typedef struct opp_worker opp_worker; /* a worker of a pool; see opp_pool.h */
 
 typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
@@ -151,27 +150,6 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
  * 63), OPP_LEVEL_NONE, or -ENOMEM, in which case nothing was queued.
  */
 OPP_MUST_USE int opp_push(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank, opp_job job);
-
-/* What the caller must do next. */
-typedef enum OPP_CLOSED_ENUM opp_wake {
-    OPP_WAKE_NOTHING = 0, /* nothing */
-    OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
-    OPP_WAKE_START = 2,   /* start a worker: a token is free, and no worker is parked */
-} opp_wake;
-
-typedef struct opp_submitted {
-    int32_t level; /* what opp_push() returns */
-    opp_wake wake; /* about the pool of that level */
-} opp_submitted;
-
-/*
- * Pushes a job, and wakes a worker of the level's pool for it. If the caller's slice is about to end, `self`
- * is its worker, which takes the job itself next; then no worker is woken. If that slice continues after all,
- * call opp_worker_goes_on().
- */
-OPP_MUST_USE opp_submitted opp_submit(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank,
-                                      opp_job job,
-                                      opp_worker *_Nullable self);
 
 /*
  * A consumer for a worker. `own` is the worker's producer, whose jobs it prefers. `distance[n]` is the

@@ -2,6 +2,7 @@
  * header. */
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
+#include "opp_alarms.h"
 #include "opp_base.h"
 #include "opp_cpu_use.h"
 #include "opp_inbox.h"

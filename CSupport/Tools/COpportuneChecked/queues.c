@@ -26,6 +26,9 @@ static int checked_give_back(opp_producer *producer, opp_app *app, uint8_t rank,
 #undef opp_app_give_back
 #include "../../COpportune/consumer.c"
 
+#include "../../COpportune/alarms.c"
+#include "../../COpportune/worker_pool.h"
+
 /* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they
  * park and wake. */
 static bool checked_has_ready(opp_core *core, uint64_t levels);

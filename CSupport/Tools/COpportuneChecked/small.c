@@ -3,9 +3,8 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
+#include "../../COpportune/alarms.c"
 #include "../../COpportune/inbox.c"
-#include "../../COpportune/worker_pool.c"
-#include "../../COpportune/worker_park.c"
 CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */
