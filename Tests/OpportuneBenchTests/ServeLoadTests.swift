@@ -117,14 +117,13 @@ import Testing
   /// Those that are in this program.
   static let names = ServeContender.all.filter { $0.make != nil }.map(\.name)
 
-  // R-CARD-06: no contender loses a request or answers it wrongly.
-  @Test(arguments: names)
-  func everyContenderAnswersRightly(_ name: String) async throws {
-    let folder = try ServeTestFolder()
-    let tree = try folder.tree(files: 40, words: 300)
+  /// Without what a test cannot wait for: a quiet machine, and as many requests as a measurement needs.
+  private func run(_ name: String, seconds: Double, _ tree: String, _ folder: ServeTestFolder) async throws
+    -> ServeReport
+  {
     var bench = ServeBench(
       options: try ServeOptions(
-        contenders: [name], seconds: 1, repeats: 1, trees: [tree], folder: folder.path),
+        contenders: [name], seconds: seconds, repeats: 1, trees: [tree], folder: folder.path),
       isInterrupted: { false }, progress: { _ in })
     bench.launch = { setup, _ in try ServerHere(setup) }
     // A disturbed machine changes times, which say nothing here.
@@ -136,7 +135,24 @@ import Testing
       plan.heavyEvery = 300_000
       plan.freshEvery = 200_000
     }
-    let report = try await bench.run()
+    return try await bench.run()
+  }
+
+  private func hasBackground(_ report: ServeReport) -> Bool {
+    let count = report.rows.first { $0.tally.load == .full }?.tally.count
+    return count.map { $0.documents > 0 && $0.checkedBytes > 0 && $0.backgroundWritten > 0 } ?? false
+  }
+
+  // R-CARD-06: no contender loses a request or answers it wrongly.
+  @Test(arguments: names)
+  func everyContenderAnswersRightly(_ name: String) async throws {
+    let folder = try ServeTestFolder()
+    let tree = try folder.tree(files: 40, words: 300)
+    // A longer window where something else fills the machine: work in background is done by what is left.
+    var report = try await run(name, seconds: 1, tree, folder)
+    for seconds in [4.0, 16] where !hasBackground(report) {
+      report = try await run(name, seconds: seconds, tree, folder)
+    }
     let full = report.rows.filter { $0.tally.load == .full }
     #expect(full.map(\.kind) == [.short, .phrase, .heavy, .fresh])
     #expect(report.rows.filter { $0.tally.load == .idle }.map(\.kind) == [.short, .phrase, .heavy])
