@@ -42,8 +42,8 @@ opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8
 }
 
 void opp_consumer_destroy(opp_consumer *consumer) {
-    opp_consumer_leave(consumer);
-    opp_consumer_join(consumer, 0);
+    opp_consumer_leave_app(consumer);
+    opp_consumer_set_group(consumer, 0);
     opp_store(&consumer->in_use, 0, release); /* [consumer-reuse] release: this owner has finished. */
 }
 
@@ -59,11 +59,11 @@ void opp_consumer_move(opp_consumer *consumer, opp_app *app) {
         core->config.on_quiet(core->config.context, left);
 }
 
-void opp_consumer_leave(opp_consumer *consumer) {
+void opp_consumer_leave_app(opp_consumer *consumer) {
     consumer_announce(consumer, NULL);
 }
 
-void opp_consumer_join(opp_consumer *consumer, uint32_t group) {
+void opp_consumer_set_group(opp_consumer *consumer, uint32_t group) {
     /* relaxed: a preference; no other data depends on it */
     opp_store(&consumer->own->group, group, relaxed);
 }
@@ -74,7 +74,7 @@ void opp_consumer_end_turn(opp_consumer *consumer) {
     consumer->memory.is_outside = last == NULL || last != consumer->memory.outside;
 }
 
-bool opp_consumer_should_leave(const opp_consumer *consumer) {
+bool opp_consumer_should_leave_app(const opp_consumer *consumer) {
     const opp_app *app = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own field */
     /* relaxed: if this load misses the suspension, the announcement of the next app, or of none, sees it. */
     return app != NULL && opp_load(&app->state, relaxed) & STATE_SUSPENDED;

@@ -1,6 +1,6 @@
 /*
- * A worker and the transitions of its slot. The resources of a pool (tokens, room for demoted work, the
- * call of the spare worker) are in worker_pool.c, parking and waking in worker_park.c.
+ * A worker and the transitions of its state, and submission to it. The resources of a pool (tokens, room
+ * for demoted work, the call of the spare worker) are in worker_pool.c, parking and waking in worker_park.c.
  *
  *     IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
  *      |            |                      |  ^            |         by opp_worker_next(), at a job's end, or
@@ -19,10 +19,10 @@
  *      DEMOTED, or to HANDED_OFF and back, where its job waits. The monitor steps only between RUNNING or
  *      SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step, each does so by
  *      compare-and-swap.
- *  W3  The number above the slot grows with each step from holding nothing to RUNNING, SPARE or DEMOTED. So
- *      if a thread reads the same word twice, with a slot below RUNNING, no job began in between.
+ *  W3  The version above the state grows with each step from holding nothing to RUNNING, SPARE or DEMOTED. So
+ *      if a thread reads the same word twice, with a state below RUNNING, no job began in between.
  *
- * Why that suffices. A job begins only in a slot that the worker's thread set itself, so a step of the
+ * Why that suffices. A job begins only in a state that the worker's thread set itself, so a step of the
  * monitor never lets two workers take one token. Of two exchanges from RUNNING, to IDLE and to HANDED_OFF,
  * one fails and reads the other's value, and by W1 the token is returned once. If the monitor comes too late,
  * when the job has ended and another has begun, it takes the token of that one: one job more runs beside the
@@ -44,51 +44,51 @@ static uint32_t worker_number(const opp_worker *worker) {
     return (uint32_t)(worker - worker->pool->workers);
 }
 
-opp_slot opp_worker_slot(const opp_worker *worker) {
-    return slot_of(opp_load(&worker->word, relaxed)); /* relaxed: the value may be out of date at once */
+opp_worker_state opp_worker_read_state(const opp_worker *worker) {
+    return state_of(opp_load(&worker->word, relaxed)); /* relaxed: the value may be out of date at once */
 }
 
-uint64_t opp_worker_idle_turn(const opp_worker *worker) {
+uint64_t opp_worker_idle_version(const opp_worker *worker) {
     /* [idle] seq_cst: follows the caller's announcement. Otherwise the worker's step to idle follows it, and
      * then the worker reads the announcement. acquire: the caller sees what the worker's last job queued. */
     uint32_t word = opp_load(&worker->word, seq_cst);
-    return slot_of(word) <= OPP_SLOT_PARKED ? (uint64_t)word + 1 : 0;
+    return state_of(word) <= OPP_WORKER_PARKED ? (uint64_t)word + 1 : 0;
 }
 
 /* --- Steps of the worker's own thread ------------------------------------------------------------- */
 
-/* What the slot stands for was acquired before. */
-static void worker_to(opp_worker *worker, opp_slot slot) {
-    OPP_ASSERT(worker->held < OPP_SLOT_RUNNING);
-    OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
-    worker->turns += SLOT_TURN;
-    worker->held = slot;
-    /* A plain store: by W2 no other thread steps from here. [slot] release: pairs with worker_take_place().
+/* What the state stands for was acquired before. */
+static void worker_to(opp_worker *worker, opp_worker_state state) {
+    OPP_ASSERT(worker->set < OPP_WORKER_RUNNING);
+    OPP_ASSERT(state >= OPP_WORKER_RUNNING);
+    worker->version += VERSION_STEP;
+    worker->set = state;
+    /* A plain store: by W2 no other thread steps from here. [state] release: pairs with worker_take_place().
      * The monitor that hands the worker off sees its consumer, and all that it did before. */
-    opp_store(&worker->word, worker->turns | slot, release);
-    /* In other slots it takes one job, or hogs: its own queue is left to workers with a token. */
-    if (slot == OPP_SLOT_RUNNING) opp_consumer_join(worker->consumer, worker->pool->group);
+    opp_store(&worker->word, worker->version | state, release);
+    /* In other states it takes one job, or hogs: its own queue is left to workers with a token. */
+    if (state == OPP_WORKER_RUNNING) opp_consumer_set_group(worker->consumer, worker->pool->group);
 }
 
 /* Returns whatever the worker holds by now. */
 static void worker_to_idle(opp_worker *worker) {
-    uint32_t word = worker->turns | worker->held;
-    /* [idle] seq_cst and release: pairs with opp_worker_idle_turn(). Steps of the monitor may have come
+    uint32_t word = worker->version | worker->set;
+    /* [idle] seq_cst and release: pairs with opp_worker_idle_version(). Steps of the monitor may have come
      * before. */
-    while (!opp_cas(&worker->word, &word, worker->turns, seq_cst)) {}
-    worker->held = OPP_SLOT_IDLE;
-    OPP_ASSERT((word & ~SLOT_MASK) == worker->turns);
-    switch (slot_of(word)) {
-    case OPP_SLOT_RUNNING: opp_pool_leave(worker->pool); break;
-    case OPP_SLOT_SPARE: opp_pool_spare_parks(worker->pool); break;
-    case OPP_SLOT_DEMOTED:
-    case OPP_SLOT_SUNK: opp_pool_leave_demoted(worker->pool); break;
-    default: OPP_ASSERT(slot_of(word) == OPP_SLOT_HANDED_OFF);
+    while (!opp_cas(&worker->word, &word, worker->version, seq_cst)) {}
+    worker->set = OPP_WORKER_IDLE;
+    OPP_ASSERT((word & ~STATE_MASK) == worker->version);
+    switch (state_of(word)) {
+    case OPP_WORKER_RUNNING: opp_pool_leave(worker->pool); break;
+    case OPP_WORKER_SPARE: opp_pool_spare_parks(worker->pool); break;
+    case OPP_WORKER_DEMOTED:
+    case OPP_WORKER_SUNK: opp_pool_leave_demoted(worker->pool); break;
+    default: OPP_ASSERT(state_of(word) == OPP_WORKER_HANDED_OFF);
     }
 }
 
 void opp_worker_begin(opp_worker *worker, opp_consumer *consumer) {
-    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+    OPP_ASSERT(worker->set == OPP_WORKER_IDLE);
     worker->consumer = consumer;
     worker->turn = (opp_turn){0};
     worker->picks = 0;
@@ -97,8 +97,8 @@ void opp_worker_begin(opp_worker *worker, opp_consumer *consumer) {
 }
 
 void opp_worker_end(opp_worker *worker) {
-    if (worker->held != OPP_SLOT_IDLE) worker_to_idle(worker);
-    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+    if (worker->set != OPP_WORKER_IDLE) worker_to_idle(worker);
+    OPP_ASSERT(worker->set == OPP_WORKER_IDLE);
 }
 
 /* --- Taking, in fair turns ------------------------------------------------------------------------ */
@@ -163,7 +163,7 @@ static bool worker_search(opp_worker *worker) {
 
 /* With a token; also called where the pool has become narrower. */
 static bool running_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
-    OPP_ASSERT(worker->held == OPP_SLOT_RUNNING);
+    OPP_ASSERT(worker->set == OPP_WORKER_RUNNING);
     do {
         if (opp_pool_is_over(worker->pool)) return false;
         if (worker_take(worker, opp_pool_takeable(worker->pool), now, taken)) return true;
@@ -174,23 +174,23 @@ static bool running_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
 /* Beside the tokens. Takes a second job only while no other worker has become free. */
 static bool spare_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     const opp_pool *pool = worker->pool;
-    OPP_ASSERT(worker->held == OPP_SLOT_SPARE);
+    OPP_ASSERT(worker->set == OPP_WORKER_SPARE);
     if (worker->has_served && !opp_pool_is_stalled(pool)) return false;
     worker->has_served = true;
     return worker_take(worker, pool->levels & ~pool->demoted_levels, now, taken);
 }
 
-/* From idle to any available slot. Ready bits alone are not enough: a thread that is stopped while it clears
- * one leaves it set, and this worker would change slots in vain until that thread continues. */
+/* From idle to any available state. Ready bits alone are not enough: a thread that is stopped while it clears
+ * one leaves it set, and this worker would change its state in vain until that thread continues. */
 static bool worker_seek(opp_worker *worker) {
     opp_pool *pool = worker->pool;
     uint64_t demoted = pool->demoted_levels;
-    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+    OPP_ASSERT(worker->set == OPP_WORKER_IDLE);
     if (opp_pool_enter(pool)) {
-        worker_to(worker, OPP_SLOT_RUNNING);
+        worker_to(worker, OPP_WORKER_RUNNING);
     } else if (demoted != 0 && opp_has_ready(pool->core, demoted) &&
                opp_pool_enter_demoted(pool, OPP_DEMOTION_KNOWN)) {
-        worker_to(worker, OPP_SLOT_DEMOTED);
+        worker_to(worker, OPP_WORKER_DEMOTED);
     } else {
         return false;
     }
@@ -199,29 +199,29 @@ static bool worker_seek(opp_worker *worker) {
 
 /* The worker runs no job of any app, and what it has queued no longer waits for it. */
 static opp_next worker_parks(opp_worker *worker) {
-    opp_consumer_leave(worker->consumer);
-    opp_consumer_join(worker->consumer, 0);
+    opp_consumer_leave_app(worker->consumer);
+    opp_consumer_set_group(worker->consumer, 0);
     return OPP_NEXT_PARK;
 }
 
 opp_next opp_worker_next(opp_worker *worker, uint64_t now, bool is_lowered, opp_taken *taken) {
     for (;;) {
-        switch (worker->held) {
-        case OPP_SLOT_RUNNING:
+        switch (worker->set) {
+        case OPP_WORKER_RUNNING:
             if (is_lowered) return OPP_NEXT_RAISE;
             if (running_take(worker, now, taken)) return OPP_NEXT_JOB;
             worker_to_idle(worker);
             return worker_parks(worker);
-        case OPP_SLOT_SPARE:
+        case OPP_WORKER_SPARE:
             if (is_lowered) return OPP_NEXT_RAISE;
             if (spare_take(worker, now, taken)) return OPP_NEXT_JOB;
             worker_to_idle(worker);
             break;
-        case OPP_SLOT_DEMOTED:
+        case OPP_WORKER_DEMOTED:
             if (worker_take(worker, worker->pool->demoted_levels, now, taken)) return OPP_NEXT_JOB;
             worker_to_idle(worker);
             break;
-        default: OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+        default: OPP_ASSERT(worker->set == OPP_WORKER_IDLE);
         }
         if (is_lowered) return OPP_NEXT_RAISE;
         if (!worker_seek(worker)) return worker_parks(worker);
@@ -230,16 +230,16 @@ opp_next opp_worker_next(opp_worker *worker, uint64_t now, bool is_lowered, opp_
 
 /* The worker gets up, for what it was woken. */
 static opp_parked worker_rises(opp_worker *worker, opp_woken woken) {
-    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
+    OPP_ASSERT(worker->set == OPP_WORKER_PARKED);
     worker->turn = (opp_turn){0};
     worker->has_served = false;
     switch (woken) {
-    case OPP_WOKEN_TOKEN: worker_to(worker, OPP_SLOT_RUNNING); return OPP_PARKED_WORKS;
-    case OPP_WOKEN_SPARE: worker_to(worker, OPP_SLOT_SPARE); return OPP_PARKED_SPARE;
+    case OPP_WOKEN_TOKEN: worker_to(worker, OPP_WORKER_RUNNING); return OPP_PARKED_WORKS;
+    case OPP_WOKEN_SPARE: worker_to(worker, OPP_WORKER_SPARE); return OPP_PARKED_SPARE;
     default: break;
     }
-    worker->held = OPP_SLOT_IDLE;
-    opp_store(&worker->word, worker->turns, relaxed); /* relaxed: no thread depends on it */
+    worker->set = OPP_WORKER_IDLE;
+    opp_store(&worker->word, worker->version, relaxed); /* relaxed: no thread depends on it */
     if (woken == OPP_WOKEN_TO_LEAD) worker->is_appointed = true;
     else if (woken != OPP_WOKEN_NOTHING) return OPP_PARKED_ENDS;
     return OPP_PARKED_AGAIN;
@@ -248,7 +248,7 @@ static opp_parked worker_rises(opp_worker *worker, opp_woken woken) {
 opp_parked opp_worker_begin_park(opp_worker *worker) {
     opp_pool *pool = worker->pool;
     uint32_t slot = worker_number(worker);
-    OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
+    OPP_ASSERT(worker->set == OPP_WORKER_IDLE);
     opp_pool_prepare_park(pool, slot);
     /* The last look at the queues, after the token was returned and the bit was set; see worker_park.c, "No
      * lost wake-up". */
@@ -289,7 +289,7 @@ opp_wake opp_worker_passes_lead(opp_worker *worker) {
 uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harvest) {
     opp_pool *pool = worker->pool;
     harvest->count = 0;
-    if (pool->readiness == NULL || opp_worker_slot(worker) != OPP_SLOT_RUNNING) return 0;
+    if (pool->readiness == NULL || opp_worker_read_state(worker) != OPP_WORKER_RUNNING) return 0;
     /* relaxed, all: the leader harvests by itself; one look more or less does no harm. */
     uint32_t leader = opp_load(&pool->leader, relaxed);
     if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
@@ -303,17 +303,17 @@ uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harve
 
 opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
     opp_pool *pool = worker->pool;
-    uint32_t word = worker->turns | OPP_SLOT_RUNNING;
+    uint32_t word = worker->version | OPP_WORKER_RUNNING;
     OPP_ASSERT(depth > 0);
-    if (worker->held != OPP_SLOT_RUNNING) return OPP_WAKE_NOTHING;
+    if (worker->set != OPP_WORKER_RUNNING) return OPP_WAKE_NOTHING;
     if (!opp_pool_enter_demoted(pool, depth == 1 ? OPP_DEMOTION_ONCE : OPP_DEMOTION_KNOWN))
         return OPP_WAKE_NOTHING;
     /* The worker always holds something while it has a job. relaxed: what is returned is returned afterwards,
      * with a memory order of its own. */
-    if (opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_DEMOTED, relaxed)) {
-        worker->held = OPP_SLOT_DEMOTED;
+    if (opp_cas(&worker->word, &word, worker->version | OPP_WORKER_DEMOTED, relaxed)) {
+        worker->set = OPP_WORKER_DEMOTED;
         opp_pool_leave(pool);
-        opp_consumer_join(worker->consumer, 0);
+        opp_consumer_set_group(worker->consumer, 0);
     } else {
         /* The monitor has handed the token to another worker, which may have found no room. The token
          * is returned at the job's end. */
@@ -322,14 +322,14 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
     return opp_pool_wake_if_ready(pool);
 }
 
-opp_slot opp_worker_job_ended(opp_worker *worker) {
-    opp_slot slot = opp_worker_slot(worker);
-    OPP_ASSERT(worker->held >= OPP_SLOT_RUNNING); /* W2: its thread gave it that slot */
-    OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
-    if (slot == OPP_SLOT_RUNNING) opp_pool_set_stalled(worker->pool, false);
-    if (slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK) worker_to_idle(worker);
-    if (opp_consumer_should_leave(worker->consumer)) opp_consumer_leave(worker->consumer);
-    return slot;
+opp_worker_state opp_worker_job_ended(opp_worker *worker) {
+    opp_worker_state state = opp_worker_read_state(worker);
+    OPP_ASSERT(worker->set >= OPP_WORKER_RUNNING); /* W2: its thread set that state */
+    OPP_ASSERT(state >= OPP_WORKER_RUNNING);
+    if (state == OPP_WORKER_RUNNING) opp_pool_set_stalled(worker->pool, false);
+    if (state == OPP_WORKER_HANDED_OFF || state == OPP_WORKER_SUNK) worker_to_idle(worker);
+    if (opp_consumer_should_leave_app(worker->consumer)) opp_consumer_leave_app(worker->consumer);
+    return state;
 }
 
 /* Whether the worker itself takes next what it has queued at `level` of `pool`, so that no worker need be
@@ -338,8 +338,9 @@ static bool worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned
     OPP_ASSERT(level < OPP_LEVELS);
     if (worker->pool != pool || worker->has_left) return false;
     /* relaxed: a thread that takes the token away looks at the queues itself. */
-    opp_slot slot = opp_worker_slot(worker);
-    bool may = slot == OPP_SLOT_RUNNING || (slot == OPP_SLOT_DEMOTED && pool->demoted_levels & 1ull << level);
+    opp_worker_state state = opp_worker_read_state(worker);
+    bool may = state == OPP_WORKER_RUNNING ||
+               (state == OPP_WORKER_DEMOTED && pool->demoted_levels & 1ull << level);
     if (may) worker->has_left = true;
     return may;
 }
@@ -357,7 +358,7 @@ opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp
 }
 
 opp_wake opp_worker_goes_on(opp_worker *worker) {
-    OPP_ASSERT(worker->held >= OPP_SLOT_RUNNING);
+    OPP_ASSERT(worker->set >= OPP_WORKER_RUNNING);
     if (!worker->has_left) return OPP_WAKE_NOTHING;
     worker->has_left = false;
     return opp_pool_wake_if_ready(worker->pool);
@@ -367,14 +368,14 @@ opp_wake opp_worker_goes_on(opp_worker *worker) {
 
 bool opp_worker_begin_wait(opp_worker *worker, opp_wake *wake) {
     opp_pool *pool = worker->pool;
-    uint32_t word = worker->turns | OPP_SLOT_RUNNING;
+    uint32_t word = worker->version | OPP_WORKER_RUNNING;
     *wake = OPP_WAKE_NOTHING;
-    if (worker->held != OPP_SLOT_RUNNING) return false;
+    if (worker->set != OPP_WORKER_RUNNING) return false;
     /* relaxed: by W1 this thread returns the token, with an order of its own. The exchange fails where the
      * monitor has handed the token off; then there is nothing to return, and nothing to regain. */
-    if (!opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_HANDED_OFF, relaxed)) return false;
+    if (!opp_cas(&worker->word, &word, worker->version | OPP_WORKER_HANDED_OFF, relaxed)) return false;
     opp_pool_leave(pool);
-    opp_consumer_join(worker->consumer, 0);
+    opp_consumer_set_group(worker->consumer, 0);
     /* What the slice has left for this worker is among what the look finds. */
     worker->has_left = false;
     *wake = opp_pool_wake_if_ready(pool);
@@ -383,66 +384,66 @@ bool opp_worker_begin_wait(opp_worker *worker, opp_wake *wake) {
 
 opp_wake opp_worker_end_wait(opp_worker *worker) {
     opp_pool *pool = worker->pool;
-    uint32_t word = worker->turns | OPP_SLOT_HANDED_OFF;
-    OPP_ASSERT(worker->held == OPP_SLOT_RUNNING);
+    uint32_t word = worker->version | OPP_WORKER_HANDED_OFF;
+    OPP_ASSERT(worker->set == OPP_WORKER_RUNNING);
     if (!opp_pool_enter(pool)) return OPP_WAKE_NOTHING; /* the job goes on beside the tokens */
-    /* [slot] release: pairs with worker_take_place(), as in worker_to(). */
-    if (opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_RUNNING, release)) {
-        opp_consumer_join(worker->consumer, pool->group);
+    /* [state] release: pairs with worker_take_place(), as in worker_to(). */
+    if (opp_cas(&worker->word, &word, worker->version | OPP_WORKER_RUNNING, release)) {
+        opp_consumer_set_group(worker->consumer, pool->group);
         return OPP_WAKE_NOTHING;
     }
     /* The monitor has counted the job among the demoted. Others may have found no token meanwhile. */
-    OPP_ASSERT(slot_of(word) == OPP_SLOT_SUNK);
+    OPP_ASSERT(state_of(word) == OPP_WORKER_SUNK);
     opp_pool_leave(pool);
     return opp_pool_wake_if_ready(pool);
 }
 
 /* --- Steps of the monitor ------------------------------------------------------------------------- */
 
-/* From a token, or from the call of the spare worker, to `slot`. */
-static bool worker_take_place(opp_worker *worker, opp_slot slot) {
+/* From a token, or from the call of the spare worker, to `state`. */
+static bool worker_take_place(opp_worker *worker, opp_worker_state state) {
     uint32_t word = opp_load(&worker->word, relaxed);
-    OPP_ASSERT(slot == OPP_SLOT_HANDED_OFF || slot == OPP_SLOT_SUNK); /* W2 */
+    OPP_ASSERT(state == OPP_WORKER_HANDED_OFF || state == OPP_WORKER_SUNK); /* W2 */
     do {
-        if (slot_of(word) != OPP_SLOT_RUNNING && slot_of(word) != OPP_SLOT_SPARE) return false;
-        /* [slot] acquire: pairs with worker_to(). */
-    } while (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | slot, acquire));
-    if (slot_of(word) == OPP_SLOT_RUNNING) opp_pool_leave(worker->pool);
+        if (state_of(word) != OPP_WORKER_RUNNING && state_of(word) != OPP_WORKER_SPARE) return false;
+        /* [state] acquire: pairs with worker_to(). */
+    } while (!opp_cas(&worker->word, &word, (word & ~STATE_MASK) | state, acquire));
+    if (state_of(word) == OPP_WORKER_RUNNING) opp_pool_leave(worker->pool);
     else opp_pool_spare_parks(worker->pool);
     /* It may take effect only when the worker has a token again. That is harmless: a preference, until the
      * worker takes its next token. */
-    opp_consumer_join(worker->consumer, 0);
+    opp_consumer_set_group(worker->consumer, 0);
     return true;
 }
 
 opp_handed opp_worker_hand_off(opp_worker *worker) {
-    return worker_take_place(worker, OPP_SLOT_HANDED_OFF) ? OPP_HANDED_OFF : OPP_HANDED_NOT;
+    return worker_take_place(worker, OPP_WORKER_HANDED_OFF) ? OPP_HANDED_OFF : OPP_HANDED_NOT;
 }
 
 opp_handed opp_worker_sink(opp_worker *worker, opp_demotion why) {
-    opp_slot slot = opp_worker_slot(worker);
-    if (slot != OPP_SLOT_RUNNING && slot != OPP_SLOT_SPARE) return OPP_HANDED_NOT;
+    opp_worker_state state = opp_worker_read_state(worker);
+    if (state != OPP_WORKER_RUNNING && state != OPP_WORKER_SPARE) return OPP_HANDED_NOT;
     if (!opp_pool_enter_demoted(worker->pool, why)) return OPP_HANDED_NOT;
-    if (worker_take_place(worker, OPP_SLOT_SUNK)) return OPP_HANDED_OFF;
+    if (worker_take_place(worker, OPP_WORKER_SUNK)) return OPP_HANDED_OFF;
     opp_pool_leave_demoted(worker->pool);
     return OPP_HANDED_LATE;
 }
 
 opp_handed opp_worker_count(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
-    if (slot_of(word) != OPP_SLOT_HANDED_OFF) return OPP_HANDED_NOT;
+    if (state_of(word) != OPP_WORKER_HANDED_OFF) return OPP_HANDED_NOT;
     opp_pool_count_demoted(worker->pool);
-    /* relaxed: by W1 the thread that steps from the slot returns what was counted. */
-    if (opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_SUNK, relaxed)) return OPP_HANDED_OFF;
+    /* relaxed: by W1 the thread that steps from the state returns what was counted. */
+    if (opp_cas(&worker->word, &word, (word & ~STATE_MASK) | OPP_WORKER_SUNK, relaxed)) return OPP_HANDED_OFF;
     opp_pool_leave_demoted(worker->pool);
     return OPP_HANDED_LATE;
 }
 
 opp_handed opp_worker_uncount(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
-    if (slot_of(word) != OPP_SLOT_DEMOTED && slot_of(word) != OPP_SLOT_SUNK) return OPP_HANDED_NOT;
+    if (state_of(word) != OPP_WORKER_DEMOTED && state_of(word) != OPP_WORKER_SUNK) return OPP_HANDED_NOT;
     /* relaxed: as above; the room is returned afterwards. */
-    if (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_HANDED_OFF, relaxed))
+    if (!opp_cas(&worker->word, &word, (word & ~STATE_MASK) | OPP_WORKER_HANDED_OFF, relaxed))
         return OPP_HANDED_NOT;
     opp_pool_leave_demoted(worker->pool);
     return OPP_HANDED_OFF;

@@ -3,7 +3,7 @@
  *
  *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
  *     leader   the parked worker that waits in the pool's readiness, and not on its word
- *     word     one for each worker, a futex: its slot, PARKED or what it was woken for
+ *     word     one for each worker, a futex: its state, PARKED or what it was woken for
  *
  * Invariants
  *  L1  A worker's bit is cleared by exactly one thread, which then stores the worker's word. The worker
@@ -71,16 +71,16 @@ static int pool_choose(opp_pool *pool) {
 }
 
 /* The caller has cleared the worker's bit: until this store no other thread writes the worker's word. */
-static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
+static void pool_deliver(opp_pool *pool, int slot, opp_worker_state what) {
     opp_worker *worker = &pool->workers[slot];
-    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
-    OPP_ASSERT(what > OPP_SLOT_PARKED);
-    OPP_ASSERT(what < OPP_SLOT_RUNNING);
+    OPP_ASSERT(worker->set == OPP_WORKER_PARKED);
+    OPP_ASSERT(what > OPP_WORKER_PARKED);
+    OPP_ASSERT(what < OPP_WORKER_RUNNING);
     /* statistics; written only by the thread that has cleared the bit */
     opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
     /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did.
      * seq_cst, both: see "The leader". */
-    opp_store(&worker->word, worker->turns | what, seq_cst);
+    opp_store(&worker->word, worker->version | what, seq_cst);
     if (pool->readiness != NULL && opp_load(&pool->leader, seq_cst) == (uint32_t)slot + 1)
         return opp_readiness_notify(pool->readiness);
     opp_futex_wake(&worker->word, 1);
@@ -96,11 +96,11 @@ opp_notified opp_pool_notify(opp_pool *pool) {
         slot = pool_choose(pool);
         if (slot < 0) return OPP_NOTIFIED_NOBODY;
         if (!opp_pool_enter(pool)) {
-            pool_deliver(pool, slot, OPP_SLOT_CALLED);
+            pool_deliver(pool, slot, OPP_WORKER_CALLED);
             return OPP_NOTIFIED_WOKEN;
         }
     }
-    pool_deliver(pool, slot, OPP_SLOT_WOKEN);
+    pool_deliver(pool, slot, OPP_WORKER_WOKEN);
     return OPP_NOTIFIED_WOKEN;
 }
 
@@ -127,7 +127,7 @@ opp_wake opp_pool_wake_if_ready(opp_pool *pool) {
 bool opp_pool_wake_spare(opp_pool *pool) {
     int slot = pool_choose(pool);
     if (slot < 0) return false;
-    pool_deliver(pool, slot, OPP_SLOT_CALLED);
+    pool_deliver(pool, slot, OPP_WORKER_CALLED);
     return true;
 }
 
@@ -143,7 +143,7 @@ void opp_pool_close(opp_pool *pool) {
     /* [closed] before the choice; a worker parks before it reads this */
     opp_store(&pool->closed, 1, seq_cst);
     for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool))
-        pool_deliver(pool, slot, OPP_SLOT_CLOSED);
+        pool_deliver(pool, slot, OPP_WORKER_CLOSED);
 }
 
 uint32_t opp_pool_sleeping(const opp_pool *pool) {
@@ -166,9 +166,9 @@ uint64_t opp_pool_wakeups(const opp_pool *pool) {
 void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
     OPP_ASSERT(slot < OPP_POOL_WORKERS);
     opp_worker *worker = &pool->workers[slot];
-    OPP_ASSERT(worker->held < OPP_SLOT_RUNNING);
-    worker->held = OPP_SLOT_PARKED;
-    opp_store(&worker->word, worker->turns | OPP_SLOT_PARKED, relaxed); /* published by the bit */
+    OPP_ASSERT(worker->set < OPP_WORKER_RUNNING);
+    worker->set = OPP_WORKER_PARKED;
+    opp_store(&worker->word, worker->version | OPP_WORKER_PARKED, relaxed); /* published by the bit */
     uint32_t end = opp_load(&pool->slot_end, relaxed);
     while (end <= slot && !opp_cas(&pool->slot_end, &end, slot + 1, seq_cst)) {} /* [asleep] before the bit */
     /* [asleep] seq_cst: precedes the last look at the queues. release: the word says PARKED before another
@@ -176,12 +176,12 @@ void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
     opp_or(&pool->asleep[slot / 64], 1ull << slot % 64, seq_cst);
 }
 
-static opp_woken woken_for(opp_slot slot) {
-    switch (slot) {
-    case OPP_SLOT_WOKEN: return OPP_WOKEN_TOKEN;
-    case OPP_SLOT_CALLED: return OPP_WOKEN_SPARE;
-    case OPP_SLOT_APPOINTED: return OPP_WOKEN_TO_LEAD;
-    default: OPP_ASSERT(slot == OPP_SLOT_CLOSED); return OPP_WOKEN_CLOSED;
+static opp_woken woken_for(opp_worker_state state) {
+    switch (state) {
+    case OPP_WORKER_WOKEN: return OPP_WOKEN_TOKEN;
+    case OPP_WORKER_CALLED: return OPP_WOKEN_SPARE;
+    case OPP_WORKER_APPOINTED: return OPP_WOKEN_TO_LEAD;
+    default: OPP_ASSERT(state == OPP_WORKER_CLOSED); return OPP_WOKEN_CLOSED;
     }
 }
 
@@ -191,7 +191,7 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
     _Atomic(uint32_t) *word = &pool->workers[slot].word;
     for (;;) {
         uint32_t own = opp_load(word, acquire); /* [word] pairs with pool_deliver() */
-        if (slot_of(own) != OPP_SLOT_PARKED) return woken_for(slot_of(own));
+        if (state_of(own) != OPP_WORKER_PARKED) return woken_for(state_of(own));
         opp_futex_wait(word, own);
     }
 }
@@ -200,7 +200,7 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
 opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
     OPP_ASSERT(slot < OPP_POOL_WORKERS);
-    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+    OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
     /* relaxed: if the bit was set, this worker had set it. */
     if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return pool_receive(pool, slot);
@@ -208,7 +208,7 @@ opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot) {
 
 opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
     for (;;) {
-        OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+        OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
         /* [count] seq_cst: after the bit was set. Otherwise a notifier that held the last token for a moment
          * might find no parked worker, and this worker no token. */
         uint64_t count = opp_load(&pool->count, seq_cst);
@@ -223,7 +223,7 @@ opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
 }
 
 opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
-    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+    OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
     if (opp_load(&pool->closed, seq_cst)) { /* [closed] */
         opp_woken woken = opp_pool_rise(pool, slot);
         return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
@@ -244,12 +244,12 @@ static bool pool_begin_lead(opp_pool *pool, uint32_t slot) {
 
 void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest) {
     opp_worker *worker = &pool->workers[slot];
-    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
+    OPP_ASSERT(worker->set == OPP_WORKER_PARKED);
     harvest->count = 0;
     if (!pool_begin_lead(pool, slot)) return;
     worker->is_appointed = false;
     /* [closed] who closes wakes those that are parked by then; this one parked before. */
-    while (harvest->count == 0 && slot_of(opp_load(&worker->word, seq_cst)) == OPP_SLOT_PARKED &&
+    while (harvest->count == 0 && state_of(opp_load(&worker->word, seq_cst)) == OPP_WORKER_PARKED &&
            !opp_load(&pool->closed, seq_cst))
         opp_readiness_wait(pool->readiness, harvest);
     OPP_ASSERT(opp_load(&pool->leader, relaxed) == slot + 1);
@@ -267,7 +267,7 @@ opp_wake opp_pool_appoint(opp_pool *pool, bool again) {
         return OPP_WAKE_NOTHING;
     int slot = pool_choose(pool);
     if (slot < 0) return OPP_WAKE_START;
-    pool_deliver(pool, slot, OPP_SLOT_APPOINTED);
+    pool_deliver(pool, slot, OPP_WORKER_APPOINTED);
     return OPP_WAKE_NOTHING;
 }
 

@@ -1,6 +1,6 @@
 /*
  * The shared definitions of worker_pool.c (tokens, demoted work, the spare worker), worker_park.c (parking
- * and waking) and worker.c (the transitions of a worker's slot). Private to the core. The invariants are at
+ * and waking) and worker.c (the transitions of a worker's state). Private to the core. The invariants are at
  * the top of each.
  */
 #ifndef OPP_POOL_PRIVATE_H
@@ -13,10 +13,10 @@
 
 #define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
 
-/* A worker's word: its slot in the low bits, above them a number that grows each time it may take jobs
+/* A worker's word: its state in the low bits, above them a version that grows each time it may take jobs
  * again. */
-#define SLOT_MASK 15u
-#define SLOT_TURN 16u
+#define STATE_MASK 15u
+#define VERSION_STEP 16u
 
 struct opp_worker {
     _Alignas(OPP_LINE) _Atomic(uint32_t) word; /* a futex */
@@ -25,9 +25,9 @@ struct opp_worker {
     uint32_t wakeups_told;
     opp_pool *pool;                             /* set once */
     opp_consumer *consumer;                           /* set by opp_worker_begin() */
-    /* The worker's own fields. Its waker reads `turns`, which was published with the bit. */
-    uint32_t turns; /* the part of the word above the slot */
-    opp_slot held;  /* the slot that the worker set last; the monitor may have changed it since */
+    /* The worker's own fields. Its waker reads `version`, which was published with the bit. */
+    uint32_t version; /* the part of the word above the state */
+    opp_worker_state set; /* the state that the worker set last; the monitor may have changed it since */
     opp_turn turn;
     uint32_t picks;
     /* how many searches in succession were vain; and how many of the next are skipped for that */
@@ -72,8 +72,8 @@ static inline uint32_t count_tokens(uint64_t count) {
     return (uint32_t)(count >> 32);
 }
 
-static inline opp_slot slot_of(uint32_t word) {
-    return (opp_slot)(word & SLOT_MASK);
+static inline opp_worker_state state_of(uint32_t word) {
+    return (opp_worker_state)(word & STATE_MASK);
 }
 
 /* Ends a call of the spare worker that opp_pool_begin_call() has begun as `waking`. */

@@ -156,15 +156,15 @@ static void test_tokens(void) {
     opp_pool_destroy(one);
 }
 
-/* --- A worker from slot to slot, one thread at a time ---------------------------------------------- */
+/* --- A worker from state to state, one thread at a time ---------------------------------------------- */
 
 enum { FRESH = 10, HOG = 9 };
 
-static void check_held(opp_pool *one, opp_worker *self, opp_slot slot, uint32_t working, uint32_t demoted) {
-    CHECK(opp_worker_slot(self) == slot);
+static void check_held(opp_pool *one, opp_worker *self, opp_worker_state state, uint32_t working, uint32_t demoted) {
+    CHECK(opp_worker_read_state(self) == state);
     CHECK(opp_pool_working(one) == working);
     CHECK(opp_pool_demoted(one) == demoted);
-    CHECK((opp_worker_idle_turn(self) == 0) == (slot > OPP_SLOT_PARKED));
+    CHECK((opp_worker_idle_version(self) == 0) == (state > OPP_WORKER_PARKED));
 }
 
 static void test_slots(void) {
@@ -184,31 +184,31 @@ static void test_slots(void) {
     opp_worker *self = opp_pool_worker(one, 3);
     opp_worker_begin(self, consumer);
     opp_taken taken;
-    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+    check_held(one, self, OPP_WORKER_IDLE, 0, 0);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
     CHECK(opp_worker_next(self, 0, true, &taken) == OPP_NEXT_RAISE);
-    uint64_t idle = opp_worker_idle_turn(self);
+    uint64_t idle = opp_worker_idle_version(self);
 
     opp_job job = {&config, 0};
     opp_submitted submitted = opp_submit(producer, app, 0, job, NULL);
     CHECK(submitted.level == FRESH && submitted.wake == OPP_WAKE_START);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == FRESH);
-    check_held(one, self, OPP_SLOT_RUNNING, 1, 0);
+    check_held(one, self, OPP_WORKER_RUNNING, 1, 0);
     CHECK(opp_submit(producer, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* it takes that next itself */
-    CHECK(opp_worker_job_ended(self) == OPP_SLOT_RUNNING);
+    CHECK(opp_worker_job_ended(self) == OPP_WORKER_RUNNING);
 
     /* The monitor gives its token to another, counts it, and no more; the job's end returns what is left. */
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_hand_off(self) == OPP_HANDED_OFF);
-    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
+    check_held(one, self, OPP_WORKER_HANDED_OFF, 0, 0);
     CHECK(opp_worker_hand_off(self) == OPP_HANDED_NOT && opp_worker_uncount(self) == OPP_HANDED_NOT);
     CHECK(opp_worker_count(self) == OPP_HANDED_OFF);
-    check_held(one, self, OPP_SLOT_SUNK, 0, 1);
+    check_held(one, self, OPP_WORKER_SUNK, 0, 1);
     CHECK(opp_worker_uncount(self) == OPP_HANDED_OFF);
-    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
-    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
-    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
-    CHECK(opp_worker_idle_turn(self) != idle);
+    check_held(one, self, OPP_WORKER_HANDED_OFF, 0, 0);
+    CHECK(opp_worker_job_ended(self) != OPP_WORKER_RUNNING);
+    check_held(one, self, OPP_WORKER_IDLE, 0, 0);
+    CHECK(opp_worker_idle_version(self) != idle);
 
     /* Its job waits: the token is free for others, who are woken for what is queued, and comes back after. */
     opp_wake wake = OPP_WAKE_COUNT;
@@ -216,36 +216,36 @@ static void test_slots(void) {
     CHECK(opp_submit(producer, app, 0, job, NULL).wake == OPP_WAKE_START);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_begin_wait(self, &wake) && wake == OPP_WAKE_NOTHING);
-    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
+    check_held(one, self, OPP_WORKER_HANDED_OFF, 0, 0);
     CHECK(!opp_worker_begin_wait(self, &wake)); /* it has none to give a second time */
     CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
-    check_held(one, self, OPP_SLOT_RUNNING, 1, 0);
+    check_held(one, self, OPP_WORKER_RUNNING, 1, 0);
     CHECK(opp_submit(producer, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* left for itself, and yet: */
     CHECK(opp_worker_begin_wait(self, &wake) && wake == OPP_WAKE_START);
     CHECK(opp_pool_enter(one)); /* by that other */
     CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
-    check_held(one, self, OPP_SLOT_HANDED_OFF, 1, 0);
+    check_held(one, self, OPP_WORKER_HANDED_OFF, 1, 0);
     opp_pool_leave(one);
-    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
+    CHECK(opp_worker_job_ended(self) != OPP_WORKER_RUNNING);
     /* Counted among the demoted meanwhile, it gives back what it would have regained. */
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_begin_wait(self, &wake));
     CHECK(opp_worker_count(self) == OPP_HANDED_OFF);
     CHECK(opp_worker_end_wait(self) == OPP_WAKE_NOTHING);
-    check_held(one, self, OPP_SLOT_SUNK, 0, 1);
-    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
-    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+    check_held(one, self, OPP_WORKER_SUNK, 0, 1);
+    CHECK(opp_worker_job_ended(self) != OPP_WORKER_RUNNING);
+    check_held(one, self, OPP_WORKER_IDLE, 0, 0);
 
     /* A hog runs beside the tokens, and goes on with hogs alone; of others there is no room while it does. */
     CHECK(opp_submit(producer, app, 1, job, NULL).level == HOG);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == HOG);
     CHECK(opp_worker_to_demoted(self, 2) == OPP_WAKE_NOTHING);
-    check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
+    check_held(one, self, OPP_WORKER_DEMOTED, 0, 1);
     CHECK(opp_pool_takeable(one) == 1ull << FRESH);
-    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
-    check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
+    CHECK(opp_worker_job_ended(self) != OPP_WORKER_RUNNING);
+    check_held(one, self, OPP_WORKER_DEMOTED, 0, 1);
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
-    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+    check_held(one, self, OPP_WORKER_IDLE, 0, 0);
 
     /* What turns out to be a hog may be counted up to twice the limit, a known one may not. */
     CHECK(opp_submit(producer, app, 0, job, NULL).wake == OPP_WAKE_START);
@@ -253,8 +253,8 @@ static void test_slots(void) {
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
     CHECK(opp_worker_sink(self, OPP_DEMOTION_KNOWN) == OPP_HANDED_NOT);
     CHECK(opp_worker_sink(self, OPP_DEMOTION_FOUND) == OPP_HANDED_OFF);
-    check_held(one, self, OPP_SLOT_SUNK, 0, 2);
-    CHECK(opp_worker_job_ended(self) != OPP_SLOT_RUNNING);
+    check_held(one, self, OPP_WORKER_SUNK, 0, 2);
+    CHECK(opp_worker_job_ended(self) != OPP_WORKER_RUNNING);
     opp_pool_leave_demoted(one);
 
     /* With the token another's it finds nothing to do, and a closed pool lets nobody sleep. */
@@ -262,7 +262,7 @@ static void test_slots(void) {
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
     opp_pool_close(one);
     CHECK(opp_worker_park(self) == OPP_PARKED_ENDS);
-    check_held(one, self, OPP_SLOT_IDLE, 1, 0);
+    check_held(one, self, OPP_WORKER_IDLE, 1, 0);
     opp_pool_leave(one);
     opp_worker_end(self);
     opp_consumer_destroy(consumer);

@@ -175,12 +175,12 @@ static void leading(void) {
     CHECK(opp_worker_begin_park(one) == OPP_PARKED_SLEEPS);
     CHECK(opp_worker_end_park(one, &harvest) == OPP_PARKED_WORKS);
     CHECK(harvest.count == 1 && opp_harvest_waiter(&harvest, 0) == waiters[0]);
-    CHECK(opp_worker_slot(one) == OPP_SLOT_RUNNING && opp_pool_working(pool) == 1);
+    CHECK(opp_worker_read_state(one) == OPP_WORKER_RUNNING && opp_pool_working(pool) == 1);
 
     /* Then it has the other one lead, which parks once more for that. */
     CHECK(opp_worker_begin_park(two) == OPP_PARKED_SLEEPS);
     CHECK(opp_worker_passes_lead(one) == OPP_WAKE_NOTHING);
-    CHECK(opp_worker_slot(two) == OPP_SLOT_APPOINTED);
+    CHECK(opp_worker_read_state(two) == OPP_WORKER_APPOINTED);
     CHECK(opp_pool_park(pool, 1) == OPP_WOKEN_TO_LEAD);
     opp_pool_close(pool);
     opp_worker_end(one);

@@ -104,7 +104,7 @@ static void test_steps(void) {
     CHECK(taken.level == 48 && taken.band == FOREGROUND && number_of(taken.job) == 1);
     for (uint64_t i = 2; i <= 301; i++)
         CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
-    opp_consumer_leave(consumer);
+    opp_consumer_leave_app(consumer);
     CHECK(opp_app_running(app) == 0);
     opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
@@ -146,8 +146,8 @@ static void test_turns_of_producers(void) {
     opp_producer *outside[2] = {opp_producer_acquire(core, 0), opp_producer_acquire(core, 0)};
     opp_consumer *consumer = opp_consumer_create(core, own, NULL),
         *colleague = opp_consumer_create(core, other, NULL);
-    opp_consumer_join(consumer, 1);
-    opp_consumer_join(colleague, 1);
+    opp_consumer_set_group(consumer, 1);
+    opp_consumer_set_group(colleague, 1);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     opp_consumer *consumers[2] = {consumer, colleague};
@@ -196,7 +196,7 @@ static void test_turns_of_producers(void) {
     while (opp_take(consumer, ALL, &taken)) {}
     /* A colleague's queue is left to it; who leaves the group leaves it to all. */
     for (int joined = 1; joined >= 0; joined--) {
-        opp_consumer_join(colleague, (uint32_t)joined);
+        opp_consumer_set_group(colleague, (uint32_t)joined);
         /* ours was the last turn */
         CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(consumer, ALL, &taken));
         CHECK(opp_push(other, app, 5, job_of(2)) >= 0 && opp_push(own, app, 5, job_of(1)) >= 0);
@@ -339,7 +339,7 @@ static void test_memory_of_places(void) {
             CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == n && taken.level == 64 - level);
         CHECK(opp_app_suspend(app) && opp_push(producer, app, 3, job_of(4)) == OPP_LEVEL_NONE);
         CHECK(!opp_take(consumer, ALL, &taken) && opp_app_resume(app) && opp_take(consumer, ALL, &taken));
-        opp_consumer_leave(consumer);
+        opp_consumer_leave_app(consumer);
         opp_app_destroy(app);
     }
     CHECK(!opp_take(consumer, ALL, &taken));
@@ -506,7 +506,7 @@ static void *stress_take(void *context) {
     opp_taken taken;
     while (atomic_load(&taken_total) < (uint64_t)PRODUCERS * JOBS) {
         if (!opp_take(consumer, ALL, &taken)) {
-            opp_consumer_leave(consumer);
+            opp_consumer_leave_app(consumer);
             usleep(0);
             continue;
         }

@@ -75,7 +75,7 @@ static void *run(void *context) {
             account(job.job);
             atomic_fetch_add(&taken[number], 1);
         } else {
-            opp_consumer_leave(consumer);
+            opp_consumer_leave_app(consumer);
         }
         /* One app changes its state under everybody's hands. */
         if (index % 64 == 0) {

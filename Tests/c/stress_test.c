@@ -51,9 +51,9 @@ static void work(opp_producer *producer, opp_consumer *consumer) {
         if (job->has_child) push(producer, job->child, taken.job.tag + 1);
         if (taken.stolen) atomic_fetch_add_explicit(&taken_from_others, 1, memory_order_relaxed);
         atomic_fetch_sub(job->left, 1);
-        if (opp_consumer_should_leave(consumer)) opp_consumer_leave(consumer);
+        if (opp_consumer_should_leave_app(consumer)) opp_consumer_leave_app(consumer);
     }
-    opp_consumer_leave(consumer);
+    opp_consumer_leave_app(consumer);
 }
 
 static void *worker(void *context) {

@@ -65,7 +65,7 @@ static double first_of_other(run_queue *queue, uint8_t rank) {
     CHECK(opp_push(queue->producer, queue->other, rank, (opp_job){queue, 0}) >= 0);
     TIMED(time, found = opp_take(queue->consumer, ~(uint64_t)0, &taken));
     CHECK(found && taken.app == queue->other);
-    opp_consumer_leave(queue->consumer);
+    opp_consumer_leave_app(queue->consumer);
     return time;
 }
 

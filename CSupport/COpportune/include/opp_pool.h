@@ -2,7 +2,7 @@
  * A pool: the workers that share one kernel class, with its run tokens, parked workers and wake-ups; and
  * submission to it.
  *
- * Each worker has a *slot*, one atomic word that says what the worker may do. A pool has as many run tokens
+ * Each worker has a *state*, one atomic word that says what the worker may do. A pool has as many run tokens
  * as workers may take jobs at the same time. Beside them, one spare worker may run a job while all token
  * holders are stuck, and a bounded number of workers may run demoted jobs. A monitor may hand a worker's
  * token to another while the worker is stuck inside a job.
@@ -127,7 +127,7 @@ uint32_t opp_pool_sleeping(const opp_pool *_Nonnull pool);
 /* The number of system calls made so far to wake a worker. */
 uint64_t opp_pool_wakeups(const opp_pool *_Nonnull pool);
 
-/* Takes a token if one is free: for a caller that is not a worker of the pool, or sets its slot itself. */
+/* Takes a token if one is free: for a caller that is not a worker of the pool, or sets its state itself. */
 OPP_MUST_USE bool opp_pool_enter(opp_pool *_Nonnull pool);
 void opp_pool_leave(opp_pool *_Nonnull pool);
 
@@ -212,21 +212,21 @@ OPP_MUST_USE opp_woken opp_pool_cancel_park(opp_pool *_Nonnull pool, uint32_t sl
  * opp_pool_cancel_park(). */
 OPP_MUST_USE opp_woken opp_pool_park(opp_pool *_Nonnull pool, uint32_t slot);
 
-/* --- Workers: the transitions of a slot, built from the calls above -------------------------------- */
+/* --- Workers: the transitions of their states, built from the calls above ---------------------------- */
 
-typedef enum OPP_CLOSED_ENUM opp_slot {
-    OPP_SLOT_IDLE = 0,       /* awake, or without a thread: it may take no job */
-    OPP_SLOT_PARKED = 1,     /* about to sleep, or asleep */
-    OPP_SLOT_WOKEN = 2,      /* woken with a token; not running yet */
-    OPP_SLOT_CALLED = 3,     /* woken as the spare worker, or to end; not running yet */
-    OPP_SLOT_CLOSED = 4,     /* woken to end */
-    OPP_SLOT_APPOINTED = 5,  /* woken to park again and lead */
-    OPP_SLOT_RUNNING = 6,    /* holds a token */
-    OPP_SLOT_SPARE = 7,      /* runs a job beside the tokens */
-    OPP_SLOT_DEMOTED = 8,    /* runs demoted jobs beside the tokens, counted */
-    OPP_SLOT_HANDED_OFF = 9, /* inside a job; another worker has its token */
-    OPP_SLOT_SUNK = 10,      /* the same, and counted among the demoted until the job ends */
-} opp_slot;
+typedef enum OPP_CLOSED_ENUM opp_worker_state {
+    OPP_WORKER_IDLE = 0,       /* awake, or without a thread: it may take no job */
+    OPP_WORKER_PARKED = 1,     /* about to sleep, or asleep */
+    OPP_WORKER_WOKEN = 2,      /* woken with a token; not running yet */
+    OPP_WORKER_CALLED = 3,     /* woken as the spare worker, or to end; not running yet */
+    OPP_WORKER_CLOSED = 4,     /* woken to end */
+    OPP_WORKER_APPOINTED = 5,  /* woken to park again and lead */
+    OPP_WORKER_RUNNING = 6,    /* holds a token */
+    OPP_WORKER_SPARE = 7,      /* runs a job beside the tokens */
+    OPP_WORKER_DEMOTED = 8,    /* runs demoted jobs beside the tokens, counted */
+    OPP_WORKER_HANDED_OFF = 9, /* inside a job; another worker has its token */
+    OPP_WORKER_SUNK = 10,      /* the same, and counted among the demoted until the job ends */
+} opp_worker_state;
 
 /* How long a worker takes from one app and from its own queue, before others have their turn. */
 typedef struct opp_turn {
@@ -272,9 +272,9 @@ OPP_MUST_USE opp_next opp_worker_next(opp_worker *_Nonnull worker, uint64_t now,
  */
 OPP_MUST_USE opp_wake opp_worker_to_demoted(opp_worker *_Nonnull worker, uint32_t depth);
 
-/* The job has ended. Returns the slot in which it did: RUNNING where the worker has kept the token with which
- * the job began, HANDED_OFF or SUNK where another has taken it. */
-opp_slot opp_worker_job_ended(opp_worker *_Nonnull worker);
+/* The job has ended. Returns the state in which it did: RUNNING where the worker has kept the token with
+ * which the job began, HANDED_OFF or SUNK where another has taken it. */
+opp_worker_state opp_worker_job_ended(opp_worker *_Nonnull worker);
 
 /* The slice continues after it has queued a job that its worker was to take next: wakes another worker for
  * it. */
@@ -328,13 +328,13 @@ void opp_worker_end(opp_worker *_Nonnull worker);
 
 /* --- Any thread, of a worker --------------------------------------------------------------------- */
 
-opp_slot opp_worker_slot(const opp_worker *_Nonnull worker);
+opp_worker_state opp_worker_read_state(const opp_worker *_Nonnull worker);
 
 /*
  * 0 while the worker may have taken a job, begun or not. Otherwise a number that changes before the worker
  * may take another job. seq_cst.
  */
-uint64_t opp_worker_idle_turn(const opp_worker *_Nonnull worker);
+uint64_t opp_worker_idle_version(const opp_worker *_Nonnull worker);
 
 /* --- The monitor's, of a worker that it has just seen inside a job ------------------------------- */
 

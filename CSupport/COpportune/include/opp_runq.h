@@ -171,7 +171,8 @@ typedef struct opp_taken {
 
 /*
  * Takes one job of the highest level in `levels` that has any. From then until the consumer's next opp_take()
- * or opp_consumer_leave(), the consumer counts as running that job's app. Returns whether `taken` was filled.
+ * or opp_consumer_leave_app(), the consumer counts as running that job's app. Returns whether `taken` was
+ * filled.
  *
  * If the app is suspended or moved meanwhile, the job returns to the front of its rank. Where memory is short
  * it cannot. Rather than lose the job, the take then returns it, even if its app is suspended or its level
@@ -184,7 +185,7 @@ OPP_MUST_USE bool opp_take(opp_consumer *_Nonnull consumer, uint64_t levels, opp
  * producer. 0, the initial value, is no group: other consumers then treat its producer as an outside
  * thread's. Any thread.
  */
-void opp_consumer_join(opp_consumer *_Nonnull consumer, uint32_t group);
+void opp_consumer_set_group(opp_consumer *_Nonnull consumer, uint32_t group);
 
 /*
  * Ends the consumer's turn. Its next take goes to another app, if one waits at the level. After a turn of the
@@ -194,13 +195,13 @@ void opp_consumer_join(opp_consumer *_Nonnull consumer, uint32_t group);
 void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 
 /* The consumer is inside no job any more. */
-void opp_consumer_leave(opp_consumer *_Nonnull consumer);
+void opp_consumer_leave_app(opp_consumer *_Nonnull consumer);
 
 /*
  * Whether the app that the consumer is inside of is suspended by now: a worker asks at the end of each job
  * and leaves the app at once if it is, so that whoever waits for the suspension learns of it.
  */
-bool opp_consumer_should_leave(const opp_consumer *_Nonnull consumer);
+bool opp_consumer_should_leave_app(const opp_consumer *_Nonnull consumer);
 
 /* The app of the consumer's current job, or NULL. Any thread; for comparison only, the app may have been
  * destroyed. */

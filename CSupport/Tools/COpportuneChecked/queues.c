@@ -48,10 +48,12 @@ static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
 #define opp_pool_cancel_park checked_cancel_park
 #define opp_pool_park checked_park
 #define opp_pool_rise checked_rise
-#define opp_consumer_leave(consumer) ((consumer) != NULL ? opp_consumer_leave(consumer) : (void)0)
-#define opp_consumer_join(consumer, group) ((consumer) != NULL ? opp_consumer_join(consumer, group) : (void)0)
+#define opp_consumer_leave_app(consumer) ((consumer) != NULL ? opp_consumer_leave_app(consumer) : (void)0)
+#define opp_consumer_set_group(consumer, group) \
+    ((consumer) != NULL ? opp_consumer_set_group(consumer, group) : (void)0)
 #define opp_consumer_end_turn(consumer) ((consumer) != NULL ? opp_consumer_end_turn(consumer) : (void)0)
-#define opp_consumer_should_leave(consumer) ((consumer) != NULL && opp_consumer_should_leave(consumer))
+#define opp_consumer_should_leave_app(consumer) \
+    ((consumer) != NULL && opp_consumer_should_leave_app(consumer))
 #include "../../COpportune/worker.c"
 #undef opp_has_ready
 #undef opp_ready_levels
@@ -60,10 +62,10 @@ static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
 #undef opp_pool_cancel_park
 #undef opp_pool_park
 #undef opp_pool_rise
-#undef opp_consumer_leave
-#undef opp_consumer_join
+#undef opp_consumer_leave_app
+#undef opp_consumer_set_group
 #undef opp_consumer_end_turn
-#undef opp_consumer_should_leave
+#undef opp_consumer_should_leave_app
 CHECKED_CORE_END
 
 #define ALL_LEVELS (~0ull)

@@ -7,10 +7,10 @@
  * Promised (opp_pool.h): when a push is followed by opp_pool_wake() and fewer workers than tokens are at
  * work, one is woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker
  * did before is seen by the woken; tokens, places among the demoted and the spare worker's call are with
- * exactly those whose slots say so, whoever handed off whom; opp_pool_notify() makes no system call while all
- * tokens are in use, and never more than one; a closed pool lets nobody sleep; a thread that is stopped in
- * one of these calls does not keep the others from ending theirs, and has at most one sleeper whom it does
- * not wake, one token, one place, and the wake-up that it was given itself: a later notification wakes
+ * exactly those whose states say so, whoever handed off whom; opp_pool_notify() makes no system call while
+ * all tokens are in use, and never more than one; a closed pool lets nobody sleep; a thread that is stopped
+ * in one of these calls does not keep the others from ending theirs, and has at most one sleeper whom it
+ * does not wake, one token, one place, and the wake-up that it was given itself: a later notification wakes
  * another.
  */
 enum { POOL_SUBMIT, POOL_WORK, POOL_SPARE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
@@ -224,7 +224,7 @@ static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot) {
     if (woken == OPP_WOKEN_NOTHING) return woken;
     park.parked[slot] = false;
     /* A token may be one that it took itself: the word tells. */
-    if (opp_worker_slot(&pool->workers[slot]) != OPP_SLOT_PARKED) park_check_woken(slot);
+    if (opp_worker_read_state(&pool->workers[slot]) != OPP_WORKER_PARKED) park_check_woken(slot);
     return woken;
 }
 
@@ -455,18 +455,18 @@ static void park_work(uint32_t thread, bool leaves, bool waits, bool receives) {
 
 /* As Monitor.isIdle does. */
 static void park_look_if_idle(uint32_t thread) {
-    uint64_t turns[OPPX_THREADS];
+    uint64_t versions[OPPX_THREADS];
     if (park.suspends) return; /* what is suspended is no work */
     opp_store(park.draining, 1, seq_cst);
     bool is_busy = false;
     for (uint32_t t = 1; t <= park.threads; t++) {
-        turns[t] = opp_worker_idle_turn(opp_pool_worker(park.pool, t));
-        is_busy |= park.owes_a_notice[t] = turns[t] == 0;
+        versions[t] = opp_worker_idle_version(opp_pool_worker(park.pool, t));
+        is_busy |= park.owes_a_notice[t] = versions[t] == 0;
     }
     if (is_busy) return;
     if (checked_has_ready(park.core, ALL_LEVELS)) return;
     for (uint32_t t = 1; t <= park.threads; t++)
-        if (opp_worker_idle_turn(opp_pool_worker(park.pool, t)) != turns[t]) return;
+        if (opp_worker_idle_version(opp_pool_worker(park.pool, t)) != versions[t]) return;
     oppx_note("   -> idle");
     if (park.done < park.submitted[thread])
         oppx_fail("all is said to be idle, and %u of %u jobs are done", park.done, park.submitted[thread]);
@@ -518,7 +518,7 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
 /* A worker that has done its part ends, and the monitor looks for what it might have taken: others may take
  * over. */
 static void park_end(uint32_t thread) {
-    if (park.core != NULL) opp_consumer_leave(park.consumers[thread]);
+    if (park.core != NULL) opp_consumer_leave_app(park.consumers[thread]);
     park.owes_a_notice[thread] = false; /* its end is told too */
     opp_worker *worker = park_worker(thread);
     opp_worker_end(worker);

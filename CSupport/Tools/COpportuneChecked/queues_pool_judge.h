@@ -9,12 +9,12 @@ static uint32_t park_left_over(uint32_t sleeping) {
                              : opp_load(&park.jobs[0], seq_cst) + opp_load(&park.jobs[1], seq_cst);
 }
 
-/* How many workers stand in one slot or the other. */
-static uint32_t park_standing(opp_slot one, opp_slot other) {
+/* How many workers are in one state or the other. */
+static uint32_t park_standing(opp_worker_state one, opp_worker_state other) {
     uint32_t count = 0;
     for (uint32_t t = 1; t <= park.threads; t++) {
-        opp_slot slot = opp_worker_slot(&park.pool->workers[t]);
-        count += slot == one || slot == other;
+        opp_worker_state state = opp_worker_read_state(&park.pool->workers[t]);
+        count += state == one || state == other;
     }
     return count;
 }
@@ -26,8 +26,9 @@ static void park_judge(void) {
         if (stopped == 0 && oppx_is_asleep(t) && park.owes_a_notice[t])
             oppx_fail("worker %u sleeps, and who waits for that is not told", t);
     }
-    uint32_t working = opp_pool_working(park.pool), inside = park_standing(OPP_SLOT_RUNNING, OPP_SLOT_WOKEN);
-    uint32_t demoted = opp_pool_demoted(park.pool), sunk = park_standing(OPP_SLOT_DEMOTED, OPP_SLOT_SUNK);
+    uint32_t working = opp_pool_working(park.pool);
+    uint32_t inside = park_standing(OPP_WORKER_RUNNING, OPP_WORKER_WOKEN);
+    uint32_t demoted = opp_pool_demoted(park.pool), sunk = park_standing(OPP_WORKER_DEMOTED, OPP_WORKER_SUNK);
     uint32_t sleeping = opp_pool_sleeping(park.pool), chosen = park.waking[stopped],
         is_parked = park.parked[stopped];
     uint32_t held = stopped != 0;
@@ -45,14 +46,14 @@ static void park_judge(void) {
         oppx_fail("a lost event: something has come, its waiter is armed, and a worker sleeps");
     if (stopped == 0) {
         if (opp_load(&park.pool->spare, relaxed) & SPARE_MASK &&
-            park_standing(OPP_SLOT_SPARE, OPP_SLOT_CALLED) == 0)
+            park_standing(OPP_WORKER_SPARE, OPP_WORKER_CALLED) == 0)
             oppx_fail("a spare worker is said to be awake, and none is");
         if (asleep && park_has_ready())
             oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u tokens are in use", working);
         return;
     }
     /* Who is stopped inside a hog has given its token to others, and has woken one for what waited then. */
-    bool is_beside = opp_worker_slot(&park.pool->workers[stopped]) == OPP_SLOT_DEMOTED &&
+    bool is_beside = opp_worker_read_state(&park.pool->workers[stopped]) == OPP_WORKER_DEMOTED &&
         !park.waking[stopped];
     if (is_beside && !park.closes && !park.sets_tokens && !park.suspends && park_left_over(sleeping) > 0)
         oppx_fail("a lost wake-up: a job waits while a worker sleeps beside thread %u, which is inside a hog",

@@ -161,7 +161,7 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
 
 static void records_end(uint32_t thread) {
     if (records.has_destroy) return;
-    opp_consumer_leave(records.consumers[thread]);
+    opp_consumer_leave_app(records.consumers[thread]);
 }
 
 static void records_finish(void) {

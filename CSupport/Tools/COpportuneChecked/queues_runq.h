@@ -211,19 +211,19 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         runq.turn_is_over[thread] = true;
         opp_consumer_end_turn(runq.consumers[thread]);
         break;
-    case RUNQ_LEAVE: opp_consumer_leave(runq.consumers[thread]); break;
+    case RUNQ_LEAVE: opp_consumer_leave_app(runq.consumers[thread]); break;
     case RUNQ_SUSPEND:
     case RUNQ_RESUME:
     case RUNQ_BAND: runq_step(operation); break;
     case RUNQ_MEET: history_meet(); break;
     case RUNQ_WORKER:
-        opp_consumer_leave(runq.consumers[thread]);
+        opp_consumer_leave_app(runq.consumers[thread]);
         runq.consumers[thread] = consumer_of(runq.core, runq.producers[thread], NULL);
         runq.turn_is_over[thread] = false;
         break;
     case RUNQ_FAR: {
         static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
-        opp_consumer_leave(runq.consumers[thread]);
+        opp_consumer_leave_app(runq.consumers[thread]);
         runq.consumers[thread] = consumer_of(runq.core, runq.producers[thread], distances[thread % 2]);
         runq.turn_is_over[thread] = false;
         break;
@@ -243,5 +243,5 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
 }
 
 static void runq_end(uint32_t thread) {
-    opp_consumer_leave(runq.consumers[thread]);
+    opp_consumer_leave_app(runq.consumers[thread]);
 }

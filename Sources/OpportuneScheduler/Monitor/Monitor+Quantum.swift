@@ -74,7 +74,7 @@ extension Monitor {
   /// beside the counted ones without limit.
   func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
     // Foreground work in the background pool whose app has moved to another pool is counted in neither.
-    guard worker.state == .OPP_SLOT_HANDED_OFF, let app = reading.app,
+    guard worker.state == .OPP_WORKER_HANDED_OFF, let app = reading.app,
       opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
     else { return }
     if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }

@@ -157,13 +157,13 @@ struct WorkerSight: PoolSight {
 }
 
 extension PoolPolicy.Stance {
-  init(_ slot: opp_slot) {
-    switch slot {
-    case .OPP_SLOT_RUNNING: self = .running
-    case .OPP_SLOT_SPARE: self = .spare
-    case .OPP_SLOT_DEMOTED: self = .demoted
-    case .OPP_SLOT_HANDED_OFF: self = .handedOff
-    case .OPP_SLOT_SUNK: self = .sunk
+  init(_ state: opp_worker_state) {
+    switch state {
+    case .OPP_WORKER_RUNNING: self = .running
+    case .OPP_WORKER_SPARE: self = .spare
+    case .OPP_WORKER_DEMOTED: self = .demoted
+    case .OPP_WORKER_HANDED_OFF: self = .handedOff
+    case .OPP_WORKER_SUNK: self = .sunk
     default: self = .other
     }
   }

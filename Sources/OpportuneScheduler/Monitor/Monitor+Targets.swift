@@ -46,7 +46,7 @@ extension Monitor {
   /// Demoted foreground work has a run token of this pool at times, and is no background work.
   private func backgroundRunning(in pool: PoolState) -> Int {
     pool.workers.count { worker in
-      guard let worker, worker.state == .OPP_SLOT_RUNNING else { return false }
+      guard let worker, worker.state == .OPP_WORKER_RUNNING else { return false }
       return worker.report.read()?.band == .background
     }
   }

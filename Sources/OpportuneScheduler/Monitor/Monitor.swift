@@ -487,26 +487,26 @@ final class Monitor: @unchecked Sendable {
   /// Whether no job is queued that may run, and no worker has taken a job, begun or not. A worker that has
   /// not parked yet rings the monitor when it does.
   private func isIdle(_ engine: Engine) -> Bool {
-    guard let turns = idleTurns(engine) else { return false }
+    guard let versions = idleVersions(engine) else { return false }
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
     // Where that missed a job because a worker W has taken it, the second look sees that W has begun. Each
     // step is by acquire and release, so it holds on any processor:
     // - Who reads that the job is taken (opp_queue_count(), fifo_peek()) acquires W's claim, and with it the
-    //   step of W's slot to RUNNING, which came before.
+    //   step of W's state to RUNNING, which came before.
     // - Where the look read that itself, the second look sees W's step.
     // - Where it read a ready bit that another worker T had cleared, it acquired T's step to RUNNING. Either
     //   the first look did not see that one, and the second does. Or it saw T idle again, and acquired what T
     //   had read when it cleared the bit: W's claim, or the clearing of a worker before it.
     // The explorer's worlds "parking-idle" try it.
-    return idleTurns(engine) == turns
+    return idleVersions(engine) == versions
   }
 
-  private func idleTurns(_ engine: Engine) -> [UInt64]? {
-    var turns: [UInt64] = []
+  private func idleVersions(_ engine: Engine) -> [UInt64]? {
+    var versions: [UInt64] = []
     for case let worker? in engine.pools.flatMap(\.workers) {
-      guard let turn = worker.idleTurn else { return nil }
-      turns.append(turn)
+      guard let version = worker.idleVersion else { return nil }
+      versions.append(version)
     }
-    return turns
+    return versions
   }
 }

@@ -51,7 +51,7 @@ package struct PoolPolicy: Sendable {
     var blocking: BlockingRule { BlockingRule(quantum: quantum, share: offCPUShare) }
   }
 
-  /// Where a worker stands, as far as it matters here; see `opp_slot`.
+  /// Where a worker stands, as far as it matters here; see `opp_worker_state`.
   package enum Stance: Sendable, Hashable { case running, spare, demoted, handedOff, sunk, other }
 
   /// What a thread waits for. `cpu`: it runs, or could. `kernel`: a disk or a lock of the kernel.

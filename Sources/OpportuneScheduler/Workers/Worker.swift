@@ -13,7 +13,7 @@ final class Worker: @unchecked Sendable {
   let slot: UInt32
   let report = WorkerReport()
 
-  /// The worker's slot in the C core; its address does not change.
+  /// The worker in the C core; its address does not change.
   let raw: OpaquePointer
 
   /// Whether the worker runs a job on trial, which is counted in its pool. The thread that resets this flag
@@ -411,10 +411,11 @@ final class Worker: @unchecked Sendable {
         identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics
       )
     }
-    let slot = opp_worker_job_ended(raw)
+    let state = opp_worker_job_ended(raw)
     // Also one that has given its run token to fresh work, and was no hog: else what takes longer than the
     // spare worker's delay would never teach that delay.
-    if slot == .OPP_SLOT_RUNNING || (slot == .OPP_SLOT_SUNK && depth == 0) { report.addOrdinary(cpu: cpu) }
+    let hasYielded = state == .OPP_WORKER_SUNK && depth == 0
+    if state == .OPP_WORKER_RUNNING || hasYielded { report.addOrdinary(cpu: cpu) }
   }
 
   // MARK: Kernel priority
@@ -437,15 +438,15 @@ final class Worker: @unchecked Sendable {
   /// Read once the worker has ended: false if memory was too short for it to begin.
   var hasWorked: Bool { consumer != nil }
 
-  var state: opp_slot { opp_worker_slot(raw) }
+  var state: opp_worker_state { opp_worker_read_state(raw) }
 
   /// Whether another worker has taken this worker's run token.
-  var isHandedOff: Bool { state == .OPP_SLOT_HANDED_OFF || state == .OPP_SLOT_SUNK }
+  var isHandedOff: Bool { state == .OPP_WORKER_HANDED_OFF || state == .OPP_WORKER_SUNK }
 
   /// nil while the worker may have taken a job, begun or not. Otherwise a number that differs after the
   /// worker may have taken another job.
-  var idleTurn: UInt64? {
-    let turn = opp_worker_idle_turn(raw)
+  var idleVersion: UInt64? {
+    let turn = opp_worker_idle_version(raw)
     return turn == 0 ? nil : turn
   }
 }
