@@ -37,11 +37,12 @@ extension AppIO {
   ///   - address: port 0 selects a free port; ``address(of:)`` returns it.
   ///   - backlog: connections that may wait to be accepted; 1 to 65,535.
   ///   - noDelay: for the accepted connections, as in ``connect(to:noDelay:within:)``.
+  ///   - reusesPort: whether others of the same user that ask for it too may listen there as well.
   public func listen(
-    on address: SocketAddress, backlog: Int = 128, noDelay: Bool = true
+    on address: SocketAddress, backlog: Int = 128, noDelay: Bool = true, reusesPort: Bool = false
   ) async throws(IOError) -> Listener {
     try require(backlog, in: 1...65_535, "backlog")
-    let socket = try bound(to: address, SOCK_STREAM)
+    let socket = try bound(to: address, SOCK_STREAM, reusesPort)
     // Connections inherit it from the listening socket, from the first packet on.
     setDelay(socket, address.family, noDelay)
     guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else {
@@ -52,8 +53,14 @@ extension AppIO {
   }
 
   /// Makes a datagram socket that is bound to an address.
-  public func datagramSocket(on address: SocketAddress) async throws(IOError) -> FileDescriptor {
-    let socket = try bound(to: address, SOCK_DGRAM)
+  ///
+  /// - Parameters:
+  ///   - address: port 0 selects a free port; ``address(of:)`` returns it.
+  ///   - reusesPort: whether others of the same user that ask for it too may be bound to it as well.
+  public func datagramSocket(
+    on address: SocketAddress, reusesPort: Bool = false
+  ) async throws(IOError) -> FileDescriptor {
+    let socket = try bound(to: address, SOCK_DGRAM, reusesPort)
     adopt(socket)
     return socket
   }
@@ -91,7 +98,9 @@ extension AppIO {
       })
   }
 
-  private func bound(to address: SocketAddress, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
+  private func bound(
+    to address: SocketAddress, _ kind: __socket_type, _ reusesPort: Bool
+  ) throws(IOError) -> FileDescriptor {
     let memory = UnsafeMutableRawPointer.allocate(byteCount: SocketAddress.storageCount, alignment: 8)
     defer { memory.deallocate() }
     let count = try address.write(to: memory)
@@ -99,6 +108,9 @@ extension AppIO {
     // Not for datagrams: two sockets could then have the same address, and one of them would receive nothing.
     if address.family != AF_UNIX, kind == SOCK_STREAM {
       SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1)
+    }
+    if address.family != AF_UNIX, reusesPort {
+      SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEPORT, 1)
     }
     let result = bind(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
     guard result == 0 else { throw Self.failure("bind to \(address)", closing: socket) }
@@ -111,7 +123,8 @@ extension AppIO {
     return error
   }
 
-  private static func failure(_ call: String) -> IOError {
+  /// What the last call on this thread failed with.
+  static func failure(_ call: String) -> IOError {
     let code = Errno(rawValue: errno)
     return IOError(.system(code), "\(call): \(code)")
   }
