@@ -84,9 +84,31 @@ import Testing
       let bytes = [UInt8](repeating: UInt8(length % 251), count: length)
       try await io.send(one, from: try IOBuffer(copying: bytes), to: try io.address(of: other))
       let buffer = try IOBuffer(count: 65_536)
-      let (count, from) = try await io.receiveDatagram(other, into: buffer)
+      let (count, from, isTruncated) = try await io.receiveDatagram(other, into: buffer)
       #expect(count == length)
+      #expect(!isTruncated)
       #expect(try buffer.bytes(in: 0..<count) == bytes)
+      #expect(from == (try io.address(of: one)))
+    }
+    for socket in [one, other] { try await io.close(socket) }
+  }
+
+  /// What does not fit is lost, and the receiver knows. The next datagram begins at its start.
+  @Test(arguments: backends, [SocketAddress.ipv4("127.0.0.1", port: 0), .ipv6("::1", port: 0)])
+  func aDatagramThatIsLongerThanTheBufferIsToldAsTruncated(
+    backend: IOConfiguration.Backend, host: SocketAddress
+  ) async throws {
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    let one = try await io.datagramSocket(on: host)
+    let other = try await io.datagramSocket(on: host)
+    let buffer = try IOBuffer(count: 10)
+    for length in [11, 10, 2000, 0, 3] {
+      let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
+      try await io.send(one, from: try IOBuffer(copying: bytes), to: try io.address(of: other))
+      let (count, from, isTruncated) = try await io.receiveDatagram(other, into: buffer)
+      #expect(count == min(length, 10))
+      #expect(isTruncated == (length > 10))
+      #expect(try buffer.bytes(in: 0..<count) == Array(bytes.prefix(10)))
       #expect(from == (try io.address(of: one)))
     }
     for socket in [one, other] { try await io.close(socket) }

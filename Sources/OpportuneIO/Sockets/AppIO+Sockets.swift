@@ -203,18 +203,22 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Receives a datagram. Bytes that do not fit into the buffer are lost.
+  /// Receives a datagram. Bytes that do not fit into the buffer are lost; the result says whether there were
+  /// any.
+  ///
+  /// - Returns: the number of bytes in the buffer; the sender's address, nil where it has none; and whether
+  ///   the datagram was longer than the buffer.
   public func receiveDatagram(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
-  ) async throws(IOError) -> (count: Int, from: SocketAddress?) {
+  ) async throws(IOError) -> (count: Int, from: SocketAddress?, isTruncated: Bool) {
     var call = call(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
     let message = try message(&call, buffer, range)
     message.pointee.msg_namelen = socklen_t(SocketAddress.storageCount)
     let count = try await perform(call, within: limit)
-    let from = withExtendedLifetime(call) {
-      SocketAddress(message.pointee.msg_name, count: Int(message.pointee.msg_namelen))
+    return withExtendedLifetime(call) {
+      let from = SocketAddress(message.pointee.msg_name, count: Int(message.pointee.msg_namelen))
+      return (count, from, message.pointee.msg_flags & Int32(MSG_TRUNC) != 0)
     }
-    return (count, from)
   }
 
   private func message(
