@@ -8,7 +8,7 @@ func background() async throws {
 
   let sum = maintenance.task(name: "count primes") {
     await withTaskGroup(of: Int.self) { group in  // child tasks stay in the app, on every free core
-      for part in 0..<32 { group.addTask { primes(in: part * 5_000..<(part + 1) * 5_000) } }
+      for part in 0..<16 { group.addTask { primes(in: part * 1_000..<(part + 1) * 1_000) } }
       return await group.reduce(0, +)
     }
   }

@@ -42,6 +42,5 @@ func testing() async throws {
     app: 1, name: "browser", standing: .suspended, footprint: 300 << 20, idle: 60_000_000_000)
   let player = RemovalCandidate(app: 2, name: "player", standing: .audio, footprint: 20 << 20, idle: 1)
   let reading = MemoryReading(capacity: 1 << 30, inUse: 900 << 20)
-  let choice = RemovalPolicy().choose([player, browser], excess: 100 << 20, reading: reading)
-  print("goes first: \(choice?.app == browser.app ? "browser" : "player")")
+  print(RemovalPolicy().choose([player, browser], excess: 100 << 20, reading: reading)?.reason ?? "nobody")
 }
