@@ -7,7 +7,7 @@ import Testing
   /// What each of them prints.
   private static let printed: [String: [String]] = [
     "background": (1...5).map { "request \($0): 25 primes" } + [
-      "request 6: 168 primes", "suspended, maintenance ran 0 jobs", "maintenance: 1862 primes",
+      "request 6: 168 primes", "suspended, maintenance finished 0 parts", "maintenance: 1862 primes",
       "all in background: true",
     ],
     "sharing": [

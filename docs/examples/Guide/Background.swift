@@ -6,9 +6,15 @@ func background() async throws {
   let ui = try scheduler.makeApp(named: "ui")
   let maintenance = try scheduler.makeApp(named: "maintenance", band: .background)
 
+  let finished = Published(0)  // parts; see sharing.md
   let sum = maintenance.task(name: "count primes") {
     await withTaskGroup(of: Int.self) { group in  // child tasks stay in the app, on every free core
-      for part in 0..<16 { group.addTask { primes(in: part * 1_000..<(part + 1) * 1_000) } }
+      for part in 0..<16 {
+        group.addTask {
+          defer { finished.update { $0 + 1 } }
+          return primes(in: part * 1_000..<(part + 1) * 1_000)
+        }
+      }
       return await group.reduce(0, +)
     }
   }
@@ -18,9 +24,9 @@ func background() async throws {
 
   maintenance.suspend()  // now it does not even get what nobody else wants
   await maintenance.untilSuspended()
-  let done = maintenance.statistics.jobs
+  let before = finished.value
   print(await ui.task { "request 6: \(primes(in: 0..<1_000)) primes" }.value)
-  print("suspended, maintenance ran \(maintenance.statistics.jobs - done) jobs")
+  print("suspended, maintenance finished \(finished.value - before) parts")
   maintenance.resume()
 
   print("maintenance: \(await sum.value) primes")

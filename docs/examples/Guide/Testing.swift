@@ -24,7 +24,7 @@ func testing() async throws {
   print("on the clock: \(Int(clock.now.seconds / 3_600)) hours")
 
   var policy = AppsPolicy()
-  policy.grace = .milliseconds(1)  // in place of five seconds
+  policy.suspendsOnReturn = true  // as soon as it has saved, not five seconds later
   let host = try AppHost(policy: policy)
   let events = await host.observe()
   let mail = try await host.launch(Manifest(identifier: "mail")) { _ in Mail() }
