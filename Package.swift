@@ -227,12 +227,15 @@ let package = Package(
     .executableTarget(
       name: "Cooperate", dependencies: ["OpportuneClient"], path: "docs/examples/Cooperate",
       packageAccess: false),
+    // The programs of docs/guide, all in one, so that they cost one link.
+    .executableTarget(
+      name: "Guide", dependencies: ["Opportune"], path: "docs/examples/Guide", packageAccess: false),
     .target(
       name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
       path: "Tests/TestSupport"),
     // The examples of docs/api.md.
     .testTarget(
-      name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "TestSupport"],
+      name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "Guide", "TestSupport"],
       packageAccess: false),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// docs/api.md, docs/sharing.md and docs/targets.md show the marked parts of the files beside this one, which
-/// are compiled, and no other.
+/// are compiled, and no other; README.md and the pages of docs/guide whole files of docs/examples.
 @Suite(.bounded) struct PageTests {
   private struct Section {
     var types: [String] = []
@@ -70,6 +70,26 @@ import Testing
     let example = try String(
       contentsOf: top.appending(path: "docs/examples/SearchServer/main.swift"), encoding: .utf8)
     #expect(readme.contains("```swift\n\(example)```\n"))
+  }
+
+  @Test func eachPageOfTheGuideShowsItsProgram() throws {
+    let docs = Self.folder.appending(path: "../../docs").standardizedFileURL
+    let names = try FileManager.default.contentsOfDirectory(
+      atPath: docs.appending(path: "examples/Guide").path
+    )
+    .filter { $0 != "main.swift" }
+    #expect(!names.isEmpty)
+    let list = try String(contentsOf: docs.appending(path: "README.md"), encoding: .utf8)
+    for name in names {
+      let file = "examples/Guide/\(name)"
+      let page = "guide/\(name.replacing(".swift", with: "").lowercased()).md"
+      let text = try String(contentsOf: docs.appending(path: page), encoding: .utf8)
+      let program = try String(contentsOf: docs.appending(path: file), encoding: .utf8)
+      #expect(text.contains("`docs/\(file)`"), "\(page) does not name \(file)")
+      #expect(text.contains("<!-- example -->\n```swift\n\(program)```\n"), "\(page) and \(file)")
+      #expect(text.ranges(of: "```swift").count == 1, "\(page) shows what is not built")
+      #expect(list.contains("(\(page))"), "docs/README.md does not list \(page)")
+    }
   }
 
   @Test func thePagesShowWhatIsCompiled() throws {

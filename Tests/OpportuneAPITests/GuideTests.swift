@@ -1,0 +1,81 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The programs of docs/guide, as they were built beside the tests.
+@Suite(.bounded) struct GuideTests {
+  /// What each of them prints.
+  private static let printed: [String: [String]] = [
+    "background": (1...5).map { "request \($0): 25 primes" } + [
+      "request 6: 168 primes", "suspended, maintenance finished 0 parts", "maintenance: 1862 primes",
+      "all in background: true",
+    ],
+    "sharing": [
+      "the reader saw 1 or 2: true", "published: 1, visits: 2",
+      "journal: 3 lines, in order",
+    ],
+    "files": ["hello, Ada", "archive: 3 lines, 14 bytes"],
+    "caches": [
+      "pictures kept: 6", "level: normal", "level: warning", "taken: 3 pictures, editor has 8 MiB",
+      "made again: 3",
+    ],
+    "testing": [
+      "backups: 24", "on the clock: 24 hours", "a day later: Write to Ada",
+      "browser was terminated, suspended with 314.6 MB, because 104.9 MB had to go of 943.7 MB in use; among apps that were suspended, it held 25 % of memory or more; more than 32 MB are not hibernated.",
+    ],
+  ]
+
+  /// Runs them to their end, which comes after a minute in any case.
+  private func run(_ names: [String]) throws -> (status: Int32, lines: [String], errors: String) {
+    let tests = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let guide = Process()
+    guide.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    guide.arguments =
+      ["timeout", "-k", "5", "60", tests.deletingLastPathComponent().appending(path: "Guide").path] + names
+    // Less than a pipe holds, so that neither waits for a reader.
+    let (output, errors) = (Pipe(), Pipe())
+    (guide.standardInput, guide.standardOutput, guide.standardError) = (FileHandle.nullDevice, output, errors)
+    try guide.run()
+    guide.waitUntilExit()
+    func text(of pipe: Pipe) throws -> String {
+      String(decoding: try pipe.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+    }
+    let lines = try text(of: output).split(separator: "\n").map(String.init)
+    let status = guide.terminationReason == .exit ? guide.terminationStatus : 128 + guide.terminationStatus
+    return (status, lines, try text(of: errors))
+  }
+
+  @Test func eachPageHasAProgramThatPrintsWhatItShows() throws {
+    let (status, lines, errors) = try run([])
+    #expect(status == 0, "\(errors)")
+    var found: [String: [String]] = [:]
+    var name = ""
+    for line in lines {
+      if line.hasPrefix("# ") {
+        name = String(line.dropFirst(2))
+        found[name] = []
+      } else {
+        found[name, default: []].append(line)
+      }
+    }
+    for (name, lines) in Self.printed { #expect(found[name] == lines, "\(name)") }
+    #expect(Set(found.keys) == Set(Self.printed.keys))
+    let pages = Self.printed.keys.map { "docs/guide/\($0).md" }
+    let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "../..")
+    for page in pages {
+      #expect(
+        FileManager.default.fileExists(atPath: top.appending(path: page).standardizedFileURL.path), "\(page)")
+    }
+  }
+
+  @Test func aProgramIsRunByItsName() throws {
+    let one = try run(["testing"])
+    #expect(one.status == 0, "\(one.errors)")
+    #expect(one.lines == ["# testing"] + (Self.printed["testing"] ?? []))
+    let none = try run(["cooking"])
+    #expect(none.status == 64)
+    #expect(none.lines.isEmpty)
+    #expect(none.errors.contains("\"cooking\"") && none.errors.contains("caches"))
+  }
+}
