@@ -1,4 +1,5 @@
 import OpportuneBase
+import OpportuneModels
 import TestSupport
 import Testing
 
