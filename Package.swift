@@ -182,7 +182,9 @@ let package = Package(
     // fuzzing.
     .target(
       name: "OpportuneModels",
-      dependencies: ["OpportuneBase", "OpportuneIO", "OpportuneApps", "OpportuneMemory"],
+      dependencies: [
+        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneApps", "OpportuneMemory",
+      ],
       path: "Tools/OpportuneModels"),
     // The targets of `opportune fuzz` above the core.
     .target(
@@ -242,7 +244,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
-        "Opportune", "OpportuneScheduler", "COpportune", "TestSupport",
+        "Opportune", "OpportuneScheduler", "OpportuneModels", "COpportune", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),

@@ -108,6 +108,16 @@ import Testing
     #expect(try #require(try await finding(targets)).message.contains("nothing was late"))
   }
 
+  // R-CARD-09 R-CPU-02
+  @Test func thePoolIsSeenToKeepFreshWorkWaiting() async throws {
+    var property = PoolProperty()
+    // As of a monitor that replaces no worker that blocks.
+    property.ignores = { if case .replaceBlocked = $0 { true } else { false } }
+    let waits = try #require(try await finding(property, shrinking: 5000))
+    #expect(waits.message.contains("are promised"), "\(waits.timeline)")
+    #expect(waits.timeline.split(separator: "\n").count <= 12, "\(waits.timeline)")
+  }
+
   // R-CARD-09
   @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() async throws {
     var property = LifecycleProperty()

@@ -1,4 +1,5 @@
 import OpportuneBase
+import OpportuneModels
 import TestSupport
 import Testing
 
@@ -42,9 +43,7 @@ import Testing
       let width = Int.random(in: 1...4, using: &random)
       let programs = Self.programs(&random, most: most)
       var model = PoolModel(width: width, ignores: ignores)
-      do {
-        try model.run(programs)
-      } catch let violation as PoolModel.Violation {
+      do throws(PoolModel.Violation) { try model.run(programs) } catch let violation {
         throw PoolModel.Violation(text: "program \(number) of seed \(seed), \(width) CPUs: \(violation.text)")
       }
       sum.kinds.merge(model.tally.kinds, uniquingKeysWith: +)

@@ -11,6 +11,7 @@ package enum FuzzTargets {
     PropertyTarget(RequestProperty()),
     PropertyTarget(InversionProperty()),
     PropertyTarget(TargetProperty()),
+    PropertyTarget(PoolProperty()),
     PropertyTarget(LifecycleProperty()),
     PropertyTarget(StoreProperty()),
     PropertyTarget(ManifestProperty()),

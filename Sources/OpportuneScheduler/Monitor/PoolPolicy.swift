@@ -48,6 +48,11 @@ package struct PoolPolicy: Sendable {
     /// As ``QuantumPolicy/offCPUShare``.
     package var offCPUShare: Double
 
+    package init(pool: WorkerPool, width: Int, quantum: UInt64, spareDelay: UInt64, offCPUShare: Double) {
+      (self.pool, self.width, self.quantum) = (pool, width, quantum)
+      (self.spareDelay, self.offCPUShare) = (spareDelay, offCPUShare)
+    }
+
     var blocking: BlockingRule { BlockingRule(quantum: quantum, share: offCPUShare) }
   }
 
@@ -62,8 +67,13 @@ package struct PoolPolicy: Sendable {
     package var slot: Int
     package var stance: Stance
     package var depth: Int
-    package var isOnTrial = false
+    package var isOnTrial: Bool
     package var job: Job?
+
+    package init(slot: Int, stance: Stance, depth: Int, isOnTrial: Bool = false, job: Job? = nil) {
+      (self.slot, self.stance, self.depth) = (slot, stance, depth)
+      (self.isOnTrial, self.job) = (isOnTrial, job)
+    }
   }
 
   /// A job that a worker was seen inside of; times in nanoseconds.
@@ -74,12 +84,21 @@ package struct PoolPolicy: Sendable {
     package var start: UInt64
     /// CPU time of the thread before the job, its waits for a CPU, and its voluntary switches.
     package var cpuBefore: UInt64
-    package var waitBefore: UInt64 = 0
-    package var switchesBefore: Int64 = 0
+    package var waitBefore: UInt64
+    package var switchesBefore: Int64
     /// The depth at which the job began.
-    package var depth = 0
+    package var depth: Int
     /// The job is in the real-time foreground.
-    package var isInClass = false
+    package var isInClass: Bool
+
+    package init(
+      sequence: UInt64, band: Band, start: UInt64, cpuBefore: UInt64, waitBefore: UInt64 = 0,
+      switchesBefore: Int64 = 0, depth: Int = 0, isInClass: Bool = false
+    ) {
+      (self.sequence, self.band, self.start) = (sequence, band, start)
+      (self.cpuBefore, self.waitBefore, self.switchesBefore) = (cpuBefore, waitBefore, switchesBefore)
+      (self.depth, self.isInClass) = (depth, isInClass)
+    }
   }
 
   /// What the monitor is to do. Workers are named by their slots. Of steps that say so it tells the policy
@@ -155,13 +174,13 @@ package struct PoolPolicy: Sendable {
 
   /// The CPU time after which a fresh job gives its run token to fresh work that waits, in nanoseconds: a
   /// millisecond, or as long as all workers must have been busy before the spare one is called.
-  static func lengthToYield(spareDelay: UInt64) -> UInt64 { max(spareDelay, 1_000_000) }
+  package static func lengthToYield(spareDelay: UInt64) -> UInt64 { max(spareDelay, 1_000_000) }
 
   /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`,
   /// doubled with every eight workers per core that the pool has, a second at most. So a pool whose jobs all
   /// block soon has tens of workers, and then grows slowly. It does continue to grow, since what the blocked
   /// jobs wait for may be queued behind them.
-  static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
+  package static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
     min(delay << UInt64(min(14, workers / (8 * width))), max(delay, 1_000_000_000))
   }
 

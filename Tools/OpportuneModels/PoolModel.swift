@@ -1,27 +1,38 @@
 import OpportuneBase
-
-@testable import OpportuneScheduler
+import OpportuneScheduler
 
 /// A pool of the foreground in virtual time: its jobs, its workers by the rules of the C core, a kernel that
 /// shares CPUs fairly, and a monitor that carries out what ``PoolPolicy`` says. It judges each step, and how
 /// long fresh jobs wait.
-struct PoolModel {
+package struct PoolModel {
   /// What a job does: it runs, then blocks, and so on in turn; nanoseconds.
-  struct Program: Sendable {
-    var arrival: UInt64
-    var parts: [UInt64]
-    var depth = 0
-    var origin = 0
+  package struct Program: Sendable {
+    package var arrival: UInt64
+    package var parts: [UInt64]
+    package var depth: Int
+    package var origin: Int
+
+    /// - Parameters:
+    ///   - arrival: nanoseconds after the begin.
+    ///   - parts: at least one.
+    package init(arrival: UInt64, parts: [UInt64], depth: Int = 0, origin: Int = 0) {
+      (self.arrival, self.parts, self.depth, self.origin) = (arrival, parts, depth, origin)
+    }
   }
 
-  struct Violation: Error { let text: String }
+  package struct Violation: Error {
+    package let text: String
+    package init(text: String) { self.text = text }
+  }
 
   /// What happened, for who wants to know whether the programs were about something.
-  struct Tally {
-    var kinds: [String: Int] = [:]
-    var started = 0
+  package struct Tally {
+    package var kinds: [String: Int] = [:]
+    package var started = 0
     /// The longest wait in parts of what was promised.
-    var worst = 0.0
+    package var worst = 0.0
+
+    package init() {}
   }
 
   private struct Job {
@@ -72,10 +83,10 @@ struct PoolModel {
   /// Since when fresh work waits while none begins; and for how long it may.
   private var waitsSince: UInt64?
   private var promised: UInt64 = 0
-  private(set) var tally = Tally()
+  package private(set) var tally = Tally()
 
   /// - Parameter ignores: steps that a broken monitor does not carry out.
-  init(width: Int, ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) {
+  package init(width: Int, ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) {
     rules = PoolPolicy.Rules(
       pool: .foreground, width: width, quantum: 10_000_000, spareDelay: 500_000, offCPUShare: 0.05)
     tokens = 2 * width
@@ -85,7 +96,7 @@ struct PoolModel {
   }
 
   /// Runs the programs, whose arrivals are in order, until all have ended.
-  mutating func run(_ programs: [Program]) throws {
+  package mutating func run(_ programs: [Program]) throws(Violation) {
     let begin = now
     var next = 0
     while next < programs.count || !fresh.isEmpty || !demoted.isEmpty
@@ -246,7 +257,7 @@ struct PoolModel {
     }
   }
 
-  private mutating func look() throws {
+  private mutating func look() throws(Violation) {
     lookAt = nil
     guard !fresh.isEmpty else {
       isStalled = false
@@ -268,7 +279,7 @@ struct PoolModel {
     for step in policy.end(look, rules) { _ = try carryOut(step) }
   }
 
-  private mutating func tick() throws {
+  private mutating func tick() throws(Violation) {
     tickAt = nil
     for slot in workers.indices {
       let sight = Sight(self, slot)
@@ -283,7 +294,7 @@ struct PoolModel {
   }
 
   /// Carries out a step, unless it is refused, by the rules of the C core.
-  private mutating func carryOut(_ step: PoolPolicy.Step) throws -> Bool {
+  private mutating func carryOut(_ step: PoolPolicy.Step) throws(Violation) -> Bool {
     tally.kinds["\(step)".prefix { $0 != "(" }.description, default: 0] += 1
     if ignores(step) { return false }
     switch step {
@@ -345,13 +356,13 @@ struct PoolModel {
     workers[slot].stance == .running || workers[slot].stance == .spare
   }
 
-  private func require(_ slot: Int, holds: Bool, _ step: PoolPolicy.Step) throws {
+  private func require(_ slot: Int, holds: Bool, _ step: PoolPolicy.Step) throws(Violation) {
     guard self.holds(slot) == holds else { throw Violation(text: "\(step): of one that holds no token") }
   }
 
   // MARK: Judgement
 
-  private mutating func judge() throws {
+  private mutating func judge() throws(Violation) {
     guard free + workers.count(where: { $0.stance == .running }) == tokens, free >= 0 else {
       throw Violation(text: "a token was given back twice, or is lost")
     }
