@@ -49,8 +49,8 @@ extension SocketOption where Value == Int {
 extension AppIO {
   /// Sets an option of a socket. Waits for nothing.
   ///
-  /// - Throws: ``IOError``: `configuration` for a negative number of bytes; `system` with what the kernel says,
-  ///   such as `notSocket`, or `notSupported` where such a socket has no such option.
+  /// - Throws: ``IOError``: `configuration` for a negative number of bytes; `system` with what the kernel
+  ///   says, such as `notSocket`, or `notSupported` where such a socket has no such option.
   public func set<Value>(
     _ option: SocketOption<Value>, of socket: FileDescriptor, to value: Value
   ) throws(IOError) {
