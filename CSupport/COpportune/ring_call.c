@@ -116,6 +116,11 @@ bool opp_file_is_direct(int fd) {
     return mode >= 0 && (mode & O_DIRECT) != 0;
 }
 
+int32_t opp_file_entries(int fd, void *entries, uint32_t size) {
+    long count = syscall(SYS_getdents64, fd, entries, size);
+    return count < 0 ? -errno : (int32_t)count;
+}
+
 int32_t opp_open_direct(void) {
     return O_DIRECT;
 }

@@ -218,6 +218,10 @@ void opp_ring_raise_thread(void);
 /* Whether the file was opened with O_DIRECT. */
 bool opp_file_is_direct(int fd);
 
+/* Reads the next entries of a folder, as getdents64(2) does: as many as fit into `size` bytes, 0 at the end,
+ * or -errno. It waits for the file system. */
+int32_t opp_file_entries(int fd, void *_Nonnull entries, uint32_t size);
+
 /* Used together with the type bits of st_mode. */
 /* a file or folder in memory, on a network or served by a program: its device's major number is 0 */
 #define OPP_FILE_ON_NO_DEVICE 0x10000

@@ -25,7 +25,7 @@ extension AppIO {
 
   /// Closes the descriptor of a failed call. After a deadline the kernel may keep the file for ever, so
   /// nothing waits for the close then.
-  fileprivate func close(_ file: FileDescriptor, after error: IOError) async {
+  func close(_ file: FileDescriptor, after error: IOError) async {
     let closing = Task { try? await close(file) }
     if error.code != .deadlineExceeded { await closing.value }
   }
