@@ -21,6 +21,7 @@
         case .bufferInUse: EBUSY
         case .endOfStream: ENODATA
         case .lineTooLong: EMSGSIZE
+        case .hostNotResolved: EHOSTUNREACH
         }
       self.init(number, error.message)
     }

@@ -23,6 +23,8 @@ public struct IOError: Error, Sendable, Equatable {
     case endOfStream
     /// A line has more bytes than was allowed.
     case lineTooLong
+    /// The name of a host has no address, or it could not be looked up.
+    case hostNotResolved
     /// The broker was shut down, or could not be started.
     case unavailable
   }

@@ -21,7 +21,7 @@ extension IOCall {
       case .terminated: "app \"\(app.name)\" was terminated"
       case .unavailable: "the broker was shut down"
       case .endOfStream: "the stream ended"
-      case .configuration, .bufferInUse, .lineTooLong: "refused"
+      case .configuration, .bufferInUse, .lineTooLong, .hostNotResolved: "refused"
       }
     return IOError(code, "\(text): \(reason)")
   }
