@@ -111,15 +111,11 @@ import Testing
         let entries = io.entries(of: folder).makeAsyncIterator()
         _ = try await entries.next()
         withUnsafeCurrentTask { $0?.cancel() }
-        do {
-          _ = try await entries.next()
-          return nil as IOError.Code?
-        } catch {
-          // At once: not only when the iterator ends.
-          #expect(try await Task { try await io.broker.statistics().apps[0].openDescriptors }.value == 0)
-          #expect(try await entries.next() == nil)
-          return error.code
-        }
+        let code = await code { _ = try await entries.next() }
+        // Closed at once: not only when the iterator ends.
+        #expect(try await Task { try await io.broker.statistics().apps[0].openDescriptors }.value == 0)
+        #expect(try await entries.next() == nil)
+        return code
       }
       #expect(try await reader.value == .cancelled)
     }
