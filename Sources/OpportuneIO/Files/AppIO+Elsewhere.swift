@@ -46,7 +46,8 @@ extension AppIO {
         $0.adopt(mine.rawValue, isSocket: false, by: entry)
       })
     let answer = Answer<Value>()
-    // A queue of its own has a thread as soon as it needs one. Those that share threads would wait for others.
+    // A queue of its own has a thread as soon as it needs one. Those that share threads would wait for
+    // others.
     DispatchQueue(label: "opportune.io.elsewhere").async {
       answer.set(body())
       _ = Glibc.close(theirs)

@@ -5,17 +5,17 @@ import SystemPackage
 extension AppIO {
   /// Connects a stream socket to a host by its name, over IPv4 or IPv6.
   ///
-  /// The name is looked up as `getaddrinfo` does, on a thread that may wait. Its addresses are tried one after
-  /// the other in the order that the look-up gives.
+  /// The name is looked up as `getaddrinfo` does, on a thread that may wait. Its addresses are tried one
+  /// after the other in the order that the look-up gives.
   ///
   /// - Parameters:
   ///   - host: a name, or a numeric address.
   ///   - noDelay: as in ``connect(to:noDelay:within:)``.
-  ///   - limit: the time limit of all. What is left of it is divided evenly among the addresses that are left,
-  ///     so one that does not answer takes no time from the others.
+  ///   - limit: the time limit of all. What is left of it is divided evenly among the addresses that are
+  ///     left, so one that does not answer takes no time from the others.
   /// - Throws: ``IOError``, with host and port in its message: `configuration` for a host that is empty or
-  ///   contains a zero byte; `hostNotResolved` where the name has no address, or none could be looked up; where
-  ///   no address could be connected to, the last one's error, with all of them in the message.
+  ///   contains a zero byte; `hostNotResolved` where the name has no address, or none could be looked up;
+  ///   where no address could be connected to, the last one's error, with all of them in the message.
   public func connect(
     to host: String, port: UInt16, noDelay: Bool = true, within limit: Duration? = nil
   ) async throws(IOError) -> FileDescriptor {
