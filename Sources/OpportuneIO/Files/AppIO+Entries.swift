@@ -25,12 +25,9 @@ extension AppIO {
     let end = limit.map { ContinuousClock.now + $0 }
     let opened = call(.OPP_RING_NOP, .storage, folder).closesBefore
     while true {
-      // As for a truncate without the ring: a no-op has its turn in the queue, where a suspended app waits.
       var turn = call(.OPP_RING_NOP, .storage, folder)
-      let closes = turn.closesBefore
-      turn.closesBefore = opened
       turn.subject = .path(path)
-      try await perform(turn, within: end.map { $0 - .now })
+      let closes = try await take(turn, since: opened, until: end)
       let read: Result<[FolderEntry], Errno>?
       do throws(IOError) {
         read = try await elsewhere(on: .storage, within: end.map { $0 - .now }) { [self] in
@@ -148,23 +145,19 @@ public struct FolderEntries: AsyncSequence, Sendable {
   /// The iterator; not for several tasks at the same time.
   public final class Iterator: AsyncIteratorProtocol {
     private let entries: FolderEntries
-    private var folder: FileDescriptor?
+    private let folder: IteratedFile
     private var piece: [FolderEntry] = []
     private var index = 0
-    private var isAtEnd = false
 
-    init(of entries: FolderEntries) { self.entries = entries }
-
-    deinit {
-      guard let folder else { return }
-      // The loop was left before the end. Nothing waits for this close.
-      Task { [io = entries.io] in try? await io.close(folder) }
+    init(of entries: FolderEntries) {
+      self.entries = entries
+      folder = IteratedFile(entries.io, entries.path, options: [.directory], within: entries.limit)
     }
 
     public func next() async throws(IOError) -> FolderEntry? { try await next(isolation: nil) }
 
     public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> FolderEntry? {
-      guard !isAtEnd else { return nil }
+      guard !folder.isAtEnd else { return nil }
       let (io, path, limit) = (entries.io, entries.path, entries.limit)
       do throws(IOError) {
         // Not only at the next piece: there may be thousands in this one.
@@ -172,34 +165,19 @@ public struct FolderEntries: AsyncSequence, Sendable {
           throw IOError(.cancelled, "read of the folder \"\(path)\": the task was cancelled")
         }
         if index == piece.count {
-          let folder: FileDescriptor
-          if let open = self.folder {
-            folder = open
-          } else {
-            folder = try await io.open(path, .readOnly, options: [.directory], within: limit)
-            self.folder = folder
-          }
-          piece = try await io.piece(of: folder, path, within: limit)
+          piece = try await io.piece(of: try await folder.open(isolation: actor), path, within: limit)
           index = 0
         }
       } catch {
-        if let folder = takeFolder() { await io.close(folder, after: error) }
+        await folder.close(after: error, isolation: actor)
         throw error
       }
       guard index < piece.count else {
-        if let folder = takeFolder() { try await io.close(folder) }
+        try await folder.close(isolation: actor)
         return nil
       }
       defer { index += 1 }
       return piece[index]
-    }
-
-    private func takeFolder() -> FileDescriptor? {
-      isAtEnd = true
-      piece = []
-      index = 0
-      defer { folder = nil }
-      return folder
     }
   }
 }

@@ -134,6 +134,22 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
+  /// Before what the ring does not do: has a no-op in the place of `turn` take its turn in the queue, where a
+  /// suspended app waits.
+  ///
+  /// - Parameter closes: of the whole call. The turn fails if the descriptor was closed since that began.
+  /// - Returns: what detects a close since the turn began, from then on; see `doInline`.
+  func take(
+    _ turn: IOCall, since closes: UInt64, until end: ContinuousClock.Instant?
+  ) async throws(IOError) -> UInt64 {
+    var turn = turn
+    turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
+    let closesSince = turn.closesBefore
+    turn.closesBefore = closes
+    try await perform(turn, within: end.map { $0 - .now })
+    return closesSince
+  }
+
   /// Sets the size of the file, by cutting it off or appending zeroes.
   public func truncate(
     _ descriptor: FileDescriptor, to count: Int64, within limit: Duration? = nil
@@ -145,18 +161,12 @@ extension AppIO {
       try await perform(call, within: limit)
       return
     }
-    // The ring has no truncate before Linux 6.9. So the calling thread does it, which rarely blocks, after a
-    // no-op request has had its turn in the queue. A suspended app waits in that queue. If the app is
-    // suspended right after its turn, it takes another turn.
+    // The ring has no truncate before Linux 6.9. So the calling thread does it, which rarely blocks. If the
+    // app is suspended right after its turn, it takes another turn.
     let end = limit.map { ContinuousClock.now + $0 }
     while true {
-      var turn = self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
-      turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
-      // The turn fails if the descriptor was closed since this call began. From then on `closes` detects a
-      // close since the turn began.
-      let closes = turn.closesBefore
-      turn.closesBefore = call.closesBefore
-      try await perform(turn, within: end.map { $0 - .now })
+      let turn = self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
+      let closes = try await take(turn, since: call.closesBefore, until: end)
       let error = doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
       }

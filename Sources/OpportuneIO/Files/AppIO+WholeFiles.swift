@@ -137,16 +137,12 @@ public struct FileChunks: AsyncSequence, Sendable {
   /// The iterator; not for several tasks at the same time.
   public final class Iterator: AsyncIteratorProtocol {
     private let chunks: FileChunks
-    private var file: FileDescriptor?
+    private let file: IteratedFile
     private var offset: Int64 = 0
-    private var isAtEnd = false
 
-    init(of chunks: FileChunks) { self.chunks = chunks }
-
-    deinit {
-      guard let file else { return }
-      // The loop was left before the end of the file. Nothing waits for this close.
-      Task { [io = chunks.io] in try? await io.close(file) }
+    init(of chunks: FileChunks) {
+      self.chunks = chunks
+      file = IteratedFile(chunks.io, chunks.path, within: chunks.time)
     }
 
     public func next() async throws(IOError) -> [UInt8]? {
@@ -154,31 +150,19 @@ public struct FileChunks: AsyncSequence, Sendable {
     }
 
     public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> [UInt8]? {
-      guard !isAtEnd else { return nil }
+      guard !file.isAtEnd else { return nil }
       let (io, count) = (chunks.io, chunks.count)
       do throws(IOError) {
-        let file: FileDescriptor
-        if let open = self.file {
-          file = open
-        } else {
-          file = try await io.open(chunks.path, .readOnly, within: chunks.time)
-          self.file = file
-        }
+        let open = try await file.open(isolation: actor)
         let buffer = try IOBuffer(count: count)
-        let read = try await io.read(file, into: buffer, at: offset, untilFull: true, within: chunks.time)
+        let read = try await io.read(open, into: buffer, at: offset, untilFull: true, within: chunks.time)
         offset += Int64(read)
-        if read < count, let file = takeFile() { try await io.close(file) }
+        if read < count { try await file.close(isolation: actor) }
         return read > 0 ? try buffer.bytes(in: 0..<read) : nil
       } catch {
-        if let file = takeFile() { await io.close(file, after: error) }
+        await file.close(after: error, isolation: actor)
         throw error
       }
-    }
-
-    private func takeFile() -> FileDescriptor? {
-      isAtEnd = true
-      defer { file = nil }
-      return file
     }
   }
 }
