@@ -13,8 +13,6 @@ extension Monitor {
     var access = RealTimeForegroundStatistics.Access.refused
     var jobs: [ObjectIdentifier: ClassLook] = [:]
     var servers: [Server] = []
-    /// The monitor is ready for somebody to enter it.
-    var isReady = false
     /// Nobody enters it any more.
     var isGivenUp = false
 
@@ -41,30 +39,25 @@ extension Monitor {
     var mayBeIn = true
   }
 
-  /// The monitor's thread begins, and takes its place above the class.
+  /// The monitor's thread begins. Without a waiting thread nothing is let into the class.
   func beginClass(_ engine: Engine) {
     guard let realTime = engine.realTime else { return }
     var state = ClassState(realTime)
-    guard startWaitingThread(engine) else {
-      state.isGivenUp = true
-      realTimeClass = state
-      return
-    }
-    let own = KernelPriority.monitor(
-      engine.configuration.pools, engine.privileges, aboveForeground: true)
-    if engine.privileges.canUseRR, own.apply(to: 0) { state.access = .roundRobin }
+    state.isGivenUp = !startWaitingThread(engine)
     realTimeClass = state
-    if state.access == .refused { askForClass(engine) }
   }
 
-  /// Called once the monitor stands above the class, and will wait for nobody: otherwise a job that does not
-  /// end could keep it from taking the class away.
+  /// Called once the monitor will wait for nobody. Only once it also stands above the class is that opened:
+  /// otherwise a job that does not end could keep it from taking the class away.
   func openClass(_ engine: Engine) {
-    realTimeClass?.isReady = true
+    guard realTimeClass?.isGivenUp == false else { return }
+    let own = KernelPriority.monitor(
+      engine.configuration.pools, engine.privileges, aboveForeground: true)
+    guard engine.privileges.canUseRR, own.apply(to: 0) else { return askForClass(engine) }
+    realTimeClass?.access = .roundRobin
     lookAtClass(engine)
   }
 
-  /// Without that thread nothing is let into the class.
   private func startWaitingThread(_ engine: Engine) -> Bool {
     let waiting = WaitingThread()
     let error = waiting.map {
@@ -95,8 +88,7 @@ extension Monitor {
     var next = UInt64.max
     for index in state.servers.indices { count(&state.servers[index], &state.budget, now, realTime.policy) }
     let wasOpen = realTime.isOpen.load(ordering: .relaxed)
-    let isOpen =
-      state.access == .roundRobin && state.isReady && !state.isGivenUp && state.budget.isLeft(at: now)
+    let isOpen = state.access == .roundRobin && !state.isGivenUp && state.budget.isLeft(at: now)
     if wasOpen != isOpen { realTime.isOpen.store(isOpen, ordering: .relaxed) }  // see isOpen
     if wasOpen, !isOpen { realTime.exhausted.add(1, ordering: .relaxed) }  // a statistic
     for pool in engine.pools where pool.pool == .foreground {
@@ -112,7 +104,7 @@ extension Monitor {
     if wasOpen, !isOpen {
       // A worker may have read that it was open, and begin just now.
       next = min(next, realTime.policy.quantum)
-    } else if state.access == .roundRobin, state.isReady, !isOpen, !state.isGivenUp {
+    } else if state.access == .roundRobin, !isOpen, !state.isGivenUp {
       next = min(next, max(1, state.budget.returns(after: now) - now))
     }
     realTimeClass = state

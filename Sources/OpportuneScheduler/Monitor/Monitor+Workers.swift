@@ -19,23 +19,19 @@ extension Monitor {
     let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
     let names: [WorkerPool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
     let name = "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)"
-    if let waitingThread {
-      // It may end before this returns; it is counted first.
-      add(worker, to: pool)
-      let isGiven = waitingThread.give { [self] in
-        let error = start(worker, name, engine)
-        if error != 0 { post(.notStarted(worker, error)) }
-      }
-      if !isGiven { notStarted(worker, ENOMEM, engine) }
-      return isGiven
-    }
-    let error = start(worker, name, engine)
-    guard error == 0 else {
-      lacked(error, pool, engine)
-      return false
-    }
+    // Counted first: it may end before it is known that it has begun.
     add(worker, to: pool)
-    return true
+    let error =
+      if let waitingThread {
+        waitingThread.give { [self] in
+          let error = start(worker, name, engine)
+          if error != 0 { post(.notStarted(worker, error)) }
+        } ? 0 : ENOMEM
+      } else {
+        start(worker, name, engine)
+      }
+    if error != 0 { notStarted(worker, error, engine) }
+    return error == 0
   }
 
   /// Any thread. Returns 0, or the kernel's error.

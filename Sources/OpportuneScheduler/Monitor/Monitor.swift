@@ -50,16 +50,11 @@ final class Monitor: @unchecked Sendable {
     var realTime: RealTimeForegroundStatistics.Access?
   }
 
-  private final class Envelope {
-    let message: Message
-    init(_ message: Message) { self.message = message }
-  }
-
   enum Alarm: UInt32 { case tick, watch, timers, locks, realTime }
 
-  // The C objects are thread-safe; all other state belongs to the monitor's thread.
+  // Alarms and inbox are thread-safe; all other state belongs to the monitor's thread.
   let alarms: OpaquePointer
-  private let inbox: OpaquePointer
+  private let inbox: Inbox<Message>
   private let nextFire = Atomic<UInt64>(.max)
   private let cancellations = Atomic<UInt64>(0)
   /// The monitor's thread has ended: a caller that posts must answer its message itself.
@@ -107,7 +102,7 @@ final class Monitor: @unchecked Sendable {
   var spareDelay: UInt64 = 500_000
 
   init() throws(SchedulerError) {
-    guard let alarms = opp_alarms_create(), let inbox = opp_inbox_create() else {
+    guard let alarms = opp_alarms_create(), let inbox = Inbox<Message>() else {
       throw SchedulerError(
         .threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
     }
@@ -116,7 +111,6 @@ final class Monitor: @unchecked Sendable {
   }
 
   deinit {
-    opp_inbox_destroy(inbox) { Unmanaged<Envelope>.fromOpaque($0).release() }
     opp_alarms_destroy(alarms)
   }
 
@@ -144,7 +138,7 @@ final class Monitor: @unchecked Sendable {
     for pool in engine.pools { pool.workers = [] }
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
-    for message in messages() { answerLate(message) }
+    for message in inbox.fetch() { answerLate(message) }
     let (given, wanted) = (isWatched ? live + 1 : 0, engine.pools.count * (engine.width + 1) + 1)
     begin()
     throw SchedulerError(
@@ -178,14 +172,13 @@ final class Monitor: @unchecked Sendable {
   }
 
   private func push(_ message: Message) {
-    let envelope = Unmanaged.passRetained(Envelope(message))
     // If memory is short for a list entry, the message is answered as after a shutdown. Messages that need no
     // answer may be dropped: the tick and the next message make up for them.
-    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { answerLate(envelope.takeRetainedValue().message) }
+    if !inbox.push(message) { answerLate(message) }
     // relaxed suffices. If the last fetch preceded this push, the push has read the word that this fetch
     // wrote (acq_rel both), so it sees `hasEnded`, which was stored before. Otherwise the last fetch has
     // taken the message.
-    if hasEnded.load(ordering: .relaxed) { for message in messages() { answerLate(message) } }
+    if hasEnded.load(ordering: .relaxed) { for message in inbox.fetch() { answerLate(message) } }
   }
 
   func ring() { opp_alarms_notify(alarms) }
@@ -293,17 +286,18 @@ final class Monitor: @unchecked Sendable {
     self.engine = nil
     // From here on `apps` does not change. relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
-    for message in messages() { answerLate(message) }
+    for message in inbox.fetch() { answerLate(message) }
   }
 
   /// Every look once, with nobody in the class: what code does for the first time may wait for a lock of the
   /// language's runtime, as of its cache of generic types, whose holder gets no CPU beside that class.
+  /// Answers no message: who asks learns of the class as it is once it is open.
   private func rehearse(_ engine: Engine) {
     lookAtClass(engine)
     lookAtLocks(engine)
     tick(engine)
     for pool in engine.pools { watch(pool, engine) }
-    fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
+    _ = (timers.popDue(now: 0), startLacking(engine), warnOfSuspendedWaits(engine))  // there are none yet
     checkWaiters()
   }
 
@@ -322,22 +316,8 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
-  /// Fetches the posted messages, oldest first.
-  private func messages() -> [Message] {
-    var messages: [Message] = []
-    withUnsafeMutablePointer(to: &messages) { list in
-      opp_inbox_fetch(
-        inbox,
-        { message, context in
-          let envelope = Unmanaged<Envelope>.fromOpaque(message).takeRetainedValue()
-          context?.assumingMemoryBound(to: [Message].self).pointee.append(envelope.message)
-        }, list)
-    }
-    return messages
-  }
-
   private func fetch(_ engine: Engine) {
-    for message in messages() { handle(message, engine) }
+    for message in inbox.fetch() { handle(message, engine) }
   }
 
   private func handle(_ message: Message, _ engine: Engine) {

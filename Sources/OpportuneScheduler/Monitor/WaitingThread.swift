@@ -1,4 +1,3 @@
-internal import COpportune
 import Glibc
 import Synchronization
 
@@ -8,19 +7,14 @@ import Synchronization
 ///
 /// Used by one thread, the monitor's. The steps run one after the other, in the order in which they came.
 final class WaitingThread: @unchecked Sendable {
-  // Sendable: the C objects are thread-safe.
-  private final class Step {
-    let body: () -> Void
-    init(_ body: @escaping () -> Void) { self.body = body }
-  }
-
-  private let inbox: OpaquePointer
+  // Sendable: inbox, semaphore and flag are thread-safe.
+  private let inbox: Inbox<() -> Void>
   private let given: UnsafeMutablePointer<sem_t>
   private let isOver = Atomic<Bool>(false)
 
   /// nil where memory is short.
   init?() {
-    guard let inbox = opp_inbox_create() else { return nil }
+    guard let inbox = Inbox<() -> Void>() else { return nil }
     self.inbox = inbox
     given = .allocate(capacity: 1)
     given.initialize(to: sem_t())
@@ -30,7 +24,6 @@ final class WaitingThread: @unchecked Sendable {
   deinit {
     sem_destroy(given)
     given.deallocate()
-    opp_inbox_destroy(inbox) { Unmanaged<Step>.fromOpaque($0).release() }
   }
 
   /// Starts the thread. It ends after `end()`. Returns 0, or a negative `errno`.
@@ -46,11 +39,7 @@ final class WaitingThread: @unchecked Sendable {
   /// Has the thread do this. Never waits: `sem_post()` is an atomic addition and a wake-up. Returns false
   /// where memory is short; then it is not done.
   func give(_ body: @escaping () -> Void) -> Bool {
-    let step = Unmanaged.passRetained(Step(body))
-    guard opp_inbox_push(inbox, step.toOpaque()) == 0 else {
-      step.release()
-      return false
-    }
+    guard inbox.push(body) else { return false }
     sem_post(given)
     return true
   }
@@ -66,21 +55,8 @@ final class WaitingThread: @unchecked Sendable {
       while sem_wait(given) != 0 {}  // a signal may interrupt the wait
       // acquiring: pairs with end(), which follows all that was given.
       let isLast = isOver.load(ordering: .acquiring)
-      for step in fetch() { step() }
+      for step in inbox.fetch() { step() }
       if isLast { return }
     }
-  }
-
-  private func fetch() -> [() -> Void] {
-    var steps: [() -> Void] = []
-    withUnsafeMutablePointer(to: &steps) { list in
-      opp_inbox_fetch(
-        inbox,
-        { step, context in
-          let step = Unmanaged<Step>.fromOpaque(step).takeRetainedValue()
-          context?.assumingMemoryBound(to: [() -> Void].self).pointee.append(step.body)
-        }, list)
-    }
-    return steps
   }
 }

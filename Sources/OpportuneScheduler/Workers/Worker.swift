@@ -446,7 +446,7 @@ final class Worker: @unchecked Sendable {
   /// nil while the worker may have taken a job, begun or not. Otherwise a number that differs after the
   /// worker may have taken another job.
   var idleVersion: UInt64? {
-    let turn = opp_worker_idle_version(raw)
-    return turn == 0 ? nil : turn
+    let version = opp_worker_idle_version(raw)
+    return version == 0 ? nil : version
   }
 }
