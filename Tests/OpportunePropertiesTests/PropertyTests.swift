@@ -20,6 +20,12 @@ import Testing
   }
 
   // R-CARD-09
+  @Test func eachTargetIsFoundByItsName() {
+    let names = FuzzTargets.all.map(\.name)
+    for name in Set(names) { #expect(names.count { $0 == name } == 1, "\(name)") }
+  }
+
+  // R-CARD-09
   @Test func thePlantedBugIsFoundShrunkAndReplayed() throws {
     let target = try FuzzTargets.all.named("canary-io-scheduler")
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 2).run()

@@ -6,7 +6,7 @@ import OpportuneScheduler
 /// Random hogs, short jobs and jobs that block, of a pool of the foreground in virtual time, against what
 /// ``PoolPolicy`` promises; see ``PoolModel``.
 struct PoolProperty: Property {
-  let name = "pool"
+  let name = "pool-policy"
   let summary =
     "No run token is lost, there is one spare worker at most, each step is for a worker that it fits, and no fresh "
     + "job waits for longer than is promised, whatever hogs and blocked jobs do."
