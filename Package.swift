@@ -317,6 +317,13 @@ let package = Package(
   cLanguageStandard: .c11
 )
 
+// An asynchronous function runs where its caller does (SE-0461, docs/decisions/0033). Else each call and each
+// return in an app's task asks for the task's executor, which takes a lock. Tests are as programs without it.
+for target in package.targets where ![.system, .test].contains(target.type) && target.name != "TestSupport" {
+  target.swiftSettings =
+    (target.swiftSettings ?? []) + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
+}
+
 // `make lint` turns warnings into errors by this variable. A flag on the command line would do so for the
 // dependencies as well.
 if Context.environment["OPPORTUNE_STRICT"] != nil {

@@ -412,8 +412,13 @@ void opp_purge_unpin(opp_purge *region) {
     (void)before;
 }
 
-void opp_purge_filled(opp_purge *region) {
+void opp_purge_renewed(opp_purge *region) {
+    OPP_ASSERT(opp_load(&region->word, relaxed) >= PIN_ONE);
     opp_store(&region->born, opp_add(&region->set->born, 1, relaxed), relaxed);
+}
+
+void opp_purge_filled(opp_purge *region) {
+    opp_purge_renewed(region);
     /* Release: the content, to the pins that find it intact (acquire in pin). */
     uint64_t before = opp_and(&region->word, ~(uint64_t)(PURGED | FILLING), release);
     OPP_ASSERT(before & PURGED);

@@ -51,6 +51,35 @@ import Testing
     #expect(cache.count == 0 && cache.totalCost == 0 && !has(cache, 3))
   }
 
+  /// At the limit an insertion maps no memory: it takes that of the entry it evicts, purged or not, with
+  /// nothing of it left to be seen; not while somebody reads it.
+  @Test func anInsertionAtTheLimitUsesTheMemoryOfWhatItEvicts() throws {
+    let broker = try makeBroker()
+    let cache = try broker.makeMemory(named: "app", standing: .background)
+      .cache(by: Int.self, costLimit: 2 * pageSize)
+    func address(_ key: Int) throws -> UInt {
+      try #require(cache.withBytes(of: key) { UInt(bitPattern: $0.baseAddress) })
+    }
+    #expect(try insert(cache, 1, count: pageSize))
+    let first = try address(1)
+    #expect(try insert(cache, 2))
+    #expect(try insert(cache, 3))
+    #expect(try has(cache, 3) && address(3) == first)
+    #expect(broker.purge(.max) == UInt64(2 * pageSize))
+    #expect(try insert(cache, 4))
+    #expect(has(cache, 4) && cache.count == 2)
+    // While 4 is read its memory stays; 3 was purged and looked up, so it is gone.
+    #expect(!has(cache, 3))
+    #expect(try insert(cache, 5))
+    try cache.withBytes(of: 4) { bytes in
+      #expect(has(cache, 5))
+      let areIn = try insert(cache, 6) && insert(cache, 7)
+      #expect(areIn)
+      #expect(bytes.allSatisfy { $0 == 4 } && !has(cache, 4))
+    }
+    #expect(has(cache, 6) && has(cache, 7))
+  }
+
   @Test func refusesWhatMakesNoSense() throws {
     let app = try makeBroker().makeMemory(named: "app")
     let limit = try #require(throws: MemoryError.self) { try app.cache(by: Int.self, costLimit: 0) }

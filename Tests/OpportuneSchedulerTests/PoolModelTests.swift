@@ -65,6 +65,18 @@ import Testing
     #expect(tally.worst > 0.1, "the promise says something: \(tally.worst)")
   }
 
+  /// Who wakes has no more of the CPU than the others, or it alone would have it for as long as it slept.
+  @Test func whoWakesShares() throws {
+    let hog: [UInt64] = [12_000_000]
+    var model = PoolModel(width: 1)
+    try model.run(
+      [
+        .init(arrival: 0, parts: hog, depth: 1), .init(arrival: 0, parts: [20_000, 8_800_000, 30_000_000]),
+        .init(arrival: 1_212_000, parts: hog, depth: 1), .init(arrival: 2_664_000, parts: hog),
+      ] + (0..<4).map { _ in .init(arrival: 4_452_000, parts: hog) })
+    #expect(model.tally.started == 6)
+  }
+
   /// More hogs at once than there is room for, and short jobs later.
   private func manyHogs(ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) throws
     -> PoolModel.Tally

@@ -182,6 +182,25 @@ static void test_eager(void) {
     opp_purge_close(region);
 }
 
+/* A region is as old as its content. */
+static void test_ages(void) {
+    opp_purge *first = make(page), *second = make(page);
+    CHECK(look(first).born < look(second).born);
+    fill(first, 1, OPP_PURGE_INTACT);
+    CHECK(look(first).born < look(second).born);
+    pin(first, OPP_PURGE_INTACT);
+    opp_purge_renewed(first);
+    opp_purge_unpin(first);
+    CHECK(look(second).born < look(first).born);
+    CHECK(take(second, OPP_PURGE_EAGER) <= 0); /* it is not volatile */
+    opp_purge_set_volatile(second, true);
+    CHECK(take(second, OPP_PURGE_EAGER) > 0);
+    fill(second, 2, OPP_PURGE_EMPTY);
+    CHECK(look(first).born < look(second).born);
+    opp_purge_close(first);
+    opp_purge_close(second);
+}
+
 /* Memory that somebody locked goes all the same. */
 static void test_locked(void) {
     opp_purge *region = make(4 * page);
@@ -489,6 +508,7 @@ int main(void) {
     test_refusals();
     test_set();
     test_eager();
+    test_ages();
     test_locked();
     test_threads();
     test_closing();

@@ -176,9 +176,10 @@ package struct PoolModel {
   private mutating func runCPUs() {
     for slot in workers.indices {
       if let until = workers[slot].blockedUntil, until <= now {
+        // Who wakes has saved up nothing.
+        let least = workers.filter(\.isRunnable).map(\.virtual).min() ?? 0
         workers[slot].blockedUntil = nil
-        workers[slot].virtual = max(
-          workers[slot].virtual, workers.filter(\.isRunnable).map(\.virtual).min() ?? 0)
+        workers[slot].virtual = max(workers[slot].virtual, least)
       }
     }
     let runnable = workers.indices.filter { workers[$0].isRunnable }.sorted {

@@ -108,6 +108,9 @@ void opp_purge_unpin(opp_purge *_Nonnull region);
 /* After OPP_PURGE_EMPTY: the content was made, and is visible to all pins. */
 void opp_purge_filled(opp_purge *_Nonnull region);
 
+/* The holder of an intact pin has made other content: the region counts as filled now, for `born`. */
+void opp_purge_renewed(opp_purge *_Nonnull region);
+
 /* After OPP_PURGE_EMPTY: the content was not made. The next pin gets zero memory to fill. */
 void opp_purge_emptied(opp_purge *_Nonnull region);
 

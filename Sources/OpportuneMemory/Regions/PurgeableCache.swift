@@ -1,4 +1,5 @@
 internal import OpportuneBase
+import Synchronization
 
 /// A cache whose values are bytes in purgeable memory. Pressure takes them, least recently used first; a cost
 /// limit bounds the cache without pressure. (R-MEM-05)
@@ -22,14 +23,14 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   /// entries in the table are in the list.
   private final class Entry {
     let key: Key
-    let contents: Purgeable<UInt8>
+    let region: PurgeableRegion
     let count: Int
     unowned(unsafe) var older: Entry?
     unowned(unsafe) var newer: Entry?
 
-    init(_ key: Key, _ contents: Purgeable<UInt8>, _ count: Int) {
+    init(_ key: Key, _ region: PurgeableRegion, _ count: Int) {
       self.key = key
-      self.contents = contents
+      self.region = region
       self.count = count
     }
   }
@@ -38,6 +39,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   private let group: UInt32
   /// The limit in bytes; a value costs its whole pages.
   public let costLimit: Int
+  /// Counted without the lock; orders nothing.
+  private let hits = Atomic<UInt64>(0)
   // Everything below is used under the lock alone.
   private let lock = Lock()
   private var entries: [Key: Entry] = [:]
@@ -56,38 +59,50 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   /// Inserts bytes for a key, and replaces existing ones. Evicts the least recently used entries if the limit
   /// requires it.
   ///
+  /// At the limit the memory of what is evicted is used again, if it has as many pages: without a system
+  /// call. To map and to unmap memory costs several times the copy, waits for who holds the lock of the
+  /// process's memory map, and interrupts the other CPUs (docs/decisions/0034).
+  ///
   /// - Returns: whether the bytes were inserted: not if they cost more than the limit.
   /// - Throws: ``MemoryError`` where there is no memory for them, or where there are no bytes.
   @discardableResult
   public func insert(_ bytes: UnsafeRawBufferPointer, for key: Key) throws(MemoryError) -> Bool {
-    guard (bytes.count + pageSize - 1) / pageSize * pageSize <= costLimit else {
+    let size = PurgeableRegion.size(of: bytes.count)
+    guard size <= costLimit else {
       remove(key)
       return false
     }
-    // Made volatile only after it was filled.
-    let contents = try Purgeable<UInt8>(app, count: bytes.count, group: group, isVolatile: false)
-    contents.withContents { found in
-      switch found {
-      case .intact(let buffer), .purged(let buffer):
-        UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
-      }
-    }
-    contents.isVolatile = true
-    let dropped = lock.withLock { () -> [Entry?] in
-      var dropped = [entries[key].map(drop)]
-      while cost + contents.bytes > costLimit, let oldest {
-        dropped.append(drop(oldest))
-        counted.evictions += 1
-      }
-      let entry = Entry(key, contents, bytes.count)
+    let entry = Entry(key, try region(size, for: key, filledWith: bytes), bytes.count)
+    let dropped = lock.withLock { () -> [Entry] in
+      var dropped = entries[key].map { [drop($0)] } ?? []
+      while cost + size > costLimit, let entry = evictOldest() { dropped.append(entry) }
       entries[key] = entry
-      cost += contents.bytes
+      cost += size
       append(entry)
       return dropped
     }
     // Unmapped here, outside the lock.
     _ = consume dropped
     return true
+  }
+
+  /// Memory that contains the bytes and may be taken. Where the key is new and there is no room, it is that
+  /// of the oldest entry, if nobody reads that.
+  private func region(
+    _ size: Int, for key: Key, filledWith bytes: UnsafeRawBufferPointer
+  ) throws(MemoryError) -> PurgeableRegion {
+    var evicted = lock.withLock {
+      entries[key] == nil && cost + size > costLimit && oldest?.region.bytes == size ? evictOldest() : nil
+    }
+    // Who reads the evicted entry holds a reference; no other can be made, since the table has it no more.
+    if isKnownUniquelyReferenced(&evicted), let region = evicted?.region, region.replace(with: bytes) {
+      return region
+    }
+    let region = try PurgeableRegion(app, bytes: bytes.count, group: group)
+    _ = region.replace(with: bytes)
+    // Only now, when it is filled.
+    region.setVolatile(true)
+    return region
   }
 
   /// Calls `body` with the bytes of a key.
@@ -108,16 +123,16 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
       return entry
     }
     guard let found else { return nil }
-    let pin = found.contents.region.pin()
+    let pin = found.region.pin()
     switch pin.found {
     case .intact:
-      defer { found.contents.region.unpin() }
-      lock.withLock { counted.hits += 1 }
+      defer { found.region.unpin() }
+      hits.add(1, ordering: .relaxed)
       return try body(UnsafeRawBufferPointer(start: pin.memory, count: found.count))
     case .empty:
-      found.contents.region.unpinEmpty(isFilled: false)
+      found.region.unpinEmpty(isFilled: false)
     case .busy:
-      found.contents.region.unpinBusy(pin)
+      found.region.unpinBusy(pin)
     }
     let gone = lock.withLock { () -> Entry? in
       counted.misses += 1
@@ -148,7 +163,11 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   }
 
   /// The counters since the cache was made.
-  public var counters: Counters { lock.withLock { counted } }
+  public var counters: Counters {
+    var counters = lock.withLock { counted }
+    counters.hits = hits.load(ordering: .relaxed)
+    return counters
+  }
   /// The number of keys, including those whose bytes pressure has taken without a look-up since.
   public var count: Int { lock.withLock { entries.count } }
   /// The current cost in bytes, which the limit bounds.
@@ -158,9 +177,15 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   private func drop(_ entry: Entry) -> Entry {
     entries[entry.key] = nil
-    cost -= entry.contents.bytes
+    cost -= entry.region.bytes
     unlink(entry)
     return entry
+  }
+
+  private func evictOldest() -> Entry? {
+    guard let oldest else { return nil }
+    counted.evictions += 1
+    return drop(oldest)
   }
 
   private func unlink(_ entry: Entry) {

@@ -39,9 +39,12 @@ final class PurgeableRegion: @unchecked Sendable {
     }
     self.raw = raw
     self.app = app
-    self.bytes = (bytes + pageSize - 1) / pageSize * pageSize
+    self.bytes = Self.size(of: bytes)
     app.broker.add(UInt64(self.bytes))
   }
+
+  /// The whole pages of so many bytes, in bytes.
+  static func size(of bytes: Int) -> Int { (bytes + pageSize - 1) / pageSize * pageSize }
 
   deinit {
     opp_purge_close(raw)
@@ -83,6 +86,32 @@ final class PurgeableRegion: @unchecked Sendable {
   func unpinEmpty(isFilled: Bool) {
     if isFilled { opp_purge_filled(raw) } else { opp_purge_emptied(raw) }
     opp_purge_unpin(raw)
+  }
+
+  /// Replaces the content, of which nobody else holds a pin.
+  ///
+  /// - Parameter contents: as large as the region at most.
+  /// - Returns: false where somebody does hold one; nothing is replaced then.
+  func replace(with contents: UnsafeRawBufferPointer) -> Bool {
+    let pin = pin()
+    switch pin.found {
+    case .intact:
+      defer { unpin() }
+      copy(contents, to: pin.memory)
+      opp_purge_renewed(raw)
+    case .empty:
+      makeRoom()
+      copy(contents, to: pin.memory)
+      unpinEmpty(isFilled: true)
+    case .busy:
+      unpinBusy(pin)
+      return false
+    }
+    return true
+  }
+
+  private func copy(_ contents: UnsafeRawBufferPointer, to memory: UnsafeMutableRawPointer) {
+    UnsafeMutableRawBufferPointer(start: memory, count: bytes).copyMemory(from: contents)
   }
 
   /// Makes room before a pin fills the region again, as for a new region.
