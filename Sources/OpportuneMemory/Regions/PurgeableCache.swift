@@ -1,5 +1,5 @@
-internal import OpportuneBase
-import Synchronization
+public import OpportuneBase
+public import Synchronization
 
 /// A cache whose values are bytes in purgeable memory. Pressure takes them, least recently used first; a cost
 /// limit bounds the cache without pressure. (R-MEM-05)
@@ -21,13 +21,15 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   /// A node of the list from the least to the most recent use. The table alone retains entries, and only
   /// entries in the table are in the list.
-  private final class Entry {
-    let key: Key
-    let region: PurgeableRegion
-    let count: Int
-    unowned(unsafe) var older: Entry?
-    unowned(unsafe) var newer: Entry?
+  @usableFromInline
+  final class Entry {
+    @usableFromInline let key: Key
+    @usableFromInline let region: PurgeableRegion
+    @usableFromInline let count: Int
+    @usableFromInline unowned(unsafe) var older: Entry?
+    @usableFromInline unowned(unsafe) var newer: Entry?
 
+    @inlinable
     init(_ key: Key, _ region: PurgeableRegion, _ count: Int) {
       self.key = key
       self.region = region
@@ -35,19 +37,19 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     }
   }
 
-  private let app: AppMemory
-  private let group: UInt32
+  @usableFromInline let app: AppMemory
+  @usableFromInline let group: UInt32
   /// The limit in bytes; a value costs its whole pages.
   public let costLimit: Int
   /// Counted without the lock; orders nothing.
-  private let hits = Atomic<UInt64>(0)
+  @usableFromInline let hits = Atomic<UInt64>(0)
   // Everything below is used under the lock alone.
-  private let lock = Lock()
-  private var entries: [Key: Entry] = [:]
-  private unowned(unsafe) var oldest: Entry?
-  private unowned(unsafe) var newest: Entry?
-  private var cost = 0
-  private var counted = Counters()
+  @usableFromInline let lock = Lock()
+  @usableFromInline var entries: [Key: Entry] = [:]
+  @usableFromInline unowned(unsafe) var oldest: Entry?
+  @usableFromInline unowned(unsafe) var newest: Entry?
+  @usableFromInline var cost = 0
+  @usableFromInline var counted = Counters()
 
   init(_ app: AppMemory, costLimit: Int, group: UInt32) throws(MemoryError) {
     guard costLimit > 0 else { throw .range("a cache's cost limit", costLimit, "more than 0") }
@@ -65,6 +67,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   ///
   /// - Returns: whether the bytes were inserted: not if they cost more than the limit.
   /// - Throws: ``MemoryError`` where there is no memory for them, or where there are no bytes.
+  @inlinable
   @discardableResult
   public func insert(_ bytes: UnsafeRawBufferPointer, for key: Key) throws(MemoryError) -> Bool {
     let size = PurgeableRegion.size(of: bytes.count)
@@ -88,7 +91,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   /// Memory that contains the bytes and may be taken. Where the key is new and there is no room, it is that
   /// of the oldest entry, if nobody reads that.
-  private func region(
+  @inlinable
+  func region(
     _ size: Int, for key: Key, filledWith bytes: UnsafeRawBufferPointer
   ) throws(MemoryError) -> PurgeableRegion {
     var evicted = lock.withLock {
@@ -110,6 +114,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   /// - Parameter body: must not let the buffer escape.
   /// - Returns: what `body` returns; `nil` where the key is absent or pressure has taken its bytes. Make them
   ///   again then, and insert them.
+  @inlinable
   public func withBytes<Result, Failure: Error>(
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
@@ -144,6 +149,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   }
 
   /// Removes a key and its bytes.
+  @inlinable
   public func remove(_ key: Key) {
     let gone = lock.withLock { entries[key].map(drop) }
     _ = consume gone
@@ -175,26 +181,30 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   // MARK: Called with the lock held
 
-  private func drop(_ entry: Entry) -> Entry {
+  @inlinable
+  func drop(_ entry: Entry) -> Entry {
     entries[entry.key] = nil
     cost -= entry.region.bytes
     unlink(entry)
     return entry
   }
 
-  private func evictOldest() -> Entry? {
+  @inlinable
+  func evictOldest() -> Entry? {
     guard let oldest else { return nil }
     counted.evictions += 1
     return drop(oldest)
   }
 
-  private func unlink(_ entry: Entry) {
+  @inlinable
+  func unlink(_ entry: Entry) {
     if let older = entry.older { older.newer = entry.newer } else { oldest = entry.newer }
     if let newer = entry.newer { newer.older = entry.older } else { newest = entry.older }
     (entry.older, entry.newer) = (nil, nil)
   }
 
-  private func append(_ entry: Entry) {
+  @inlinable
+  func append(_ entry: Entry) {
     entry.older = newest
     if let newest { newest.newer = entry } else { oldest = entry }
     newest = entry

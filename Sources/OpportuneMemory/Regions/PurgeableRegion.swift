@@ -29,6 +29,7 @@ final class PurgeableRegion: @unchecked Sendable {
     }
   }
 
+  @usableFromInline
   init(_ app: AppMemory, bytes: Int, group: UInt32) throws(MemoryError) {
     app.broker.makeRoom(for: bytes)
     var opened: OpaquePointer?
@@ -44,6 +45,7 @@ final class PurgeableRegion: @unchecked Sendable {
   }
 
   /// The whole pages of so many bytes, in bytes.
+  @usableFromInline
   static func size(of bytes: Int) -> Int { (bytes + pageSize - 1) / pageSize * pageSize }
 
   deinit {
@@ -92,6 +94,7 @@ final class PurgeableRegion: @unchecked Sendable {
   ///
   /// - Parameter contents: as large as the region at most.
   /// - Returns: false where somebody does hold one; nothing is replaced then.
+  @usableFromInline
   func replace(with contents: UnsafeRawBufferPointer) -> Bool {
     let pin = pin()
     switch pin.found {
@@ -118,6 +121,7 @@ final class PurgeableRegion: @unchecked Sendable {
   @usableFromInline
   func makeRoom() { app.broker.refill(UInt64(bytes)) }
 
+  @usableFromInline
   func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
 
   func updateDrawing() { app.broker.updateDrawing(raw, view, of: app.record) }
