@@ -115,25 +115,36 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   /// - Returns: what `body` returns; `nil` where the key is absent or pressure has taken its bytes. Make them
   ///   again then, and insert them.
   @inlinable
+  @inline(__always)  // so that a caller which is generic itself has the rest specialised for its keys
   public func withBytes<Result, Failure: Error>(
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
+    guard let (entry, bytes) = pin(key) else { return nil }
+    defer { entry.region.unpin() }
+    return try body(bytes)
+  }
+
+  /// The entry of a key, which stays as it is until its region is unpinned, and its bytes; `nil` where they
+  /// are not there.
+  @inlinable
+  func pin(_ key: Key) -> (Entry, UnsafeRawBufferPointer)? {
     let found = lock.withLock { () -> Entry? in
       guard let entry = entries[key] else {
         counted.misses += 1
         return nil
       }
-      unlink(entry)
-      append(entry)
+      if entry !== newest {
+        unlink(entry)
+        append(entry)
+      }
       return entry
     }
     guard let found else { return nil }
     let pin = found.region.pin()
     switch pin.found {
     case .intact:
-      defer { found.region.unpin() }
       hits.add(1, ordering: .relaxed)
-      return try body(UnsafeRawBufferPointer(start: pin.memory, count: found.count))
+      return (found, UnsafeRawBufferPointer(start: pin.memory, count: found.count))
     case .empty:
       found.region.unpinEmpty(isFilled: false)
     case .busy:
