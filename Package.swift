@@ -186,13 +186,17 @@ let package = Package(
         "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneApps", "OpportuneMemory",
       ],
       path: "Tools/OpportuneModels"),
+    // What the client library reads and writes, from its own source once more, for the fuzzer.
+    .target(
+      name: "COpportuneClientLines", path: "CSupport/Tools/COpportuneClientLines",
+      cSettings: [.define("_GNU_SOURCE")]),
     // The targets of `opportune fuzz` above the core.
     .target(
       name: "OpportuneProperties",
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
         "OpportuneApps", "OpportuneHost", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
-        "OpportuneTraces", "ToolSupport",
+        "OpportuneTraces", "ToolSupport", "COpportuneClientLines",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],

@@ -69,10 +69,22 @@ static size_t encode(int32_t code, char *out)
     return 4;
 }
 
-/* How many bytes a character has by its first; 0: that is none. */
-static size_t length_of(unsigned char first)
+/* How many bytes the character at the begin of a text has; 0: there is none. */
+static size_t character(const char *text, const char *end)
 {
-    return first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    unsigned char first = (unsigned char)*text;
+    size_t length =
+        first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    if (length == 0 || (size_t)(end - text) < length)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+    /* Too long for what it says, halves of pairs, beyond the last: no characters. */
+    unsigned char second = length > 2 ? (unsigned char)text[1] : 0;
+    bool is_none = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)
+        || (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+    return is_none ? 0 : length;
 }
 
 /* One character, or an escape. Returns its bytes in `out`; 0: there is none. */
@@ -80,12 +92,9 @@ static size_t take_character(struct reader *reader, char out[4])
 {
     unsigned char first = (unsigned char)*reader->at;
     if (first != '\\') {
-        size_t length = length_of(first);
-        if (first < 0x20 || length == 0 || (size_t)(reader->end - reader->at) < length)
+        size_t length = character(reader->at, reader->end);
+        if (first < 0x20 || length == 0)
             return 0;
-        for (size_t i = 1; i < length; i++)
-            if (((unsigned char)reader->at[i] & 0xc0) != 0x80)
-                return 0;
         memcpy(out, reader->at, length);
         reader->at += length;
         return length;
@@ -222,16 +231,8 @@ int oppclient_line_quote(const char *text, size_t most, char *out, size_t size)
     out[used++] = '"';
     while (text < end) {
         unsigned char first = (unsigned char)*text;
-        size_t length = length_of(first);
-        if (length == 0 || (size_t)(end - text) < length)
-            return -EILSEQ;
-        for (size_t i = 1; i < length; i++)
-            if (((unsigned char)text[i] & 0xc0) != 0x80)
-                return -EILSEQ;
-        /* Too long for two bytes, halves of pairs, beyond the last: no characters. */
-        unsigned char second = (unsigned char)text[1];
-        if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)
-            || (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+        size_t length = character(text, end);
+        if (length == 0)
             return -EILSEQ;
         if (++characters > most || used + 8 > size)
             return -EINVAL;

@@ -20,6 +20,7 @@ package enum FuzzTargets {
     PropertyTarget(GeoJSONProperty()),
     PropertyTarget(GPSDProperty()),
     PropertyTarget(HostRequestProperty()),
+    PropertyTarget(ClientLineProperty()),
     PropertyTarget(IOSchedulerProperty(ForgetfulScheduler.self, name: "canary-io-scheduler", isCanary: true)),
   ]
 

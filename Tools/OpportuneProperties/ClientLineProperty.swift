@@ -1,0 +1,130 @@
+import COpportuneClientLines
+import Foundation
+import OpportuneBase
+import OpportuneFuzz
+
+/// Lines of the host as a program's client library in C reads them, beside another reader of JSON; and texts
+/// as that library writes them.
+struct ClientLineProperty: DocumentProperty {
+  let name = "client"
+  let summary =
+    "A program's client reads a line of its host as it was meant, keeps texts within their bounds and whole "
+    + "characters, whatever comes; what it writes is read as the same text."
+  /// For tests of the judge.
+  var read: @Sendable (Data) -> opp_checked_line? = { Self.readLine($0) }
+
+  static let words = [
+    "{\"event\":\"", "\"ok\":true", "\"id\":", "\"grace_s\":", "\"reason\":\"", "\\u0000", "\\ud83d\\ude00",
+    "\\ud800", "\\", "\"", "}", "[", ",", "null", "\u{0}", "é", "😀", String(repeating: "é", count: 200),
+    String(repeating: "k", count: 40),
+  ]
+
+  static let bytesMade = 4...40
+
+  static let fixtures: [[UInt8]] = [
+    #"{"ok":true,"id":7,"name":"mail","task":3}"#, #"{"ok":false,"error":"there is no 'é\n'"}"#,
+    #"{"event":"willSuspend","id":18446744073709551615,"grace_s":0.5}"#,
+    #"{"event":"didLeave","reason":"the host ended","later":null}"#, "{}",
+  ].map { Array($0.utf8) }
+
+  /// What a line says, as another reader has it; nil where that one refuses it, or it is no flat object.
+  private func flat(_ document: Data) -> [String: Any]? {
+    guard let object = try? JSONSerialization.jsonObject(with: document) as? [String: Any] else { return nil }
+    return object.values.contains { $0 is [Any] || $0 is [String: Any] } ? nil : object
+  }
+
+  private static func readLine(_ document: Data) -> opp_checked_line? {
+    var line = opp_checked_line()
+    // A copy of just this size, so that a sanitizer sees a step beyond it.
+    let bytes = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, document.count))
+    defer { bytes.deallocate() }
+    for (index, byte) in document.enumerated() { bytes[index] = CChar(bitPattern: byte) }
+    return opp_checked_line_read(bytes.baseAddress, document.count, &line) ? line : nil
+  }
+
+  /// A text field, whose bytes end with the first that is null.
+  private func text<Field>(_ field: Field) throws(Violation) -> String {
+    let bytes = withUnsafeBytes(of: field) { Array($0) }
+    guard let end = bytes.firstIndex(of: 0) else { throw Violation("a text has no end") }
+    guard let text = String(validating: bytes[..<end], as: UTF8.self) else {
+      throw Violation("half a character is left of a text")
+    }
+    return text
+  }
+
+  func check(document: Data) throws(Violation) {
+    let line = read(document)
+    // Of texts that are not UTF-8, and of null bytes, the library promises only that nothing happens.
+    guard let string = String(validating: document, as: UTF8.self), !string.contains("\0"),
+      !string.contains("\\u0000")
+    else { return }
+    if let line {
+      for text in [try text(line.event), try text(line.name), try text(line.error), try text(line.reason)] {
+        guard text.isEmpty || string.contains("\\") || document.range(of: Data(text.utf8)) != nil else {
+          throw Violation("\(text.debugDescription) is not in the line")
+        }
+      }
+    }
+    // Keys that come twice mean one thing here and another there; a comma at the end is none here.
+    guard let expected = flat(document), !string.contains(where: \.isNewline),
+      expected.count == string.split(separator: ":").count - 1, !string.contains("\\"),
+      !string.filter({ !$0.isWhitespace }).contains(",}")
+    else { return }
+    guard let line else { throw Violation("it is refused") }
+    try compare(line, expected)
+  }
+
+  private func compare(_ line: opp_checked_line, _ expected: [String: Any]) throws(Violation) {
+    let texts = [
+      ("event", try text(line.event), MemoryLayout.size(ofValue: line.event)),
+      ("name", try text(line.name), MemoryLayout.size(ofValue: line.name)),
+      ("error", try text(line.error), MemoryLayout.size(ofValue: line.error)),
+      ("reason", try text(line.reason), MemoryLayout.size(ofValue: line.reason)),
+    ]
+    for (key, found, size) in texts {
+      let meant = expected[key] as? String ?? ""
+      // Cut at a whole character, so less than four bytes before the room ends.
+      guard meant.utf8.count < size ? found == meant : meant.utf8.starts(with: found.utf8),
+        found.utf8.count >= min(meant.utf8.count, size - 4)
+      else { throw Violation("\(key) is \(found.debugDescription), and \(meant.debugDescription) was meant") }
+    }
+  }
+
+  /// A line with a known meaning, whose texts the library has written.
+  func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
+    let id = UInt64(bytes.byte()) << UInt64(bytes.below(57))
+    let (quarters, ok) = (UInt64(bytes.byte()), bytes.flag())
+    var members = ["\"id\":\(id)", "\"grace_s\":\(Double(quarters) / 4)", "\"ok\": \(ok)"]
+    var expected: [String: Any] = [:]
+    for key in ["event", "name", "error", "reason"] where bytes.flag() {
+      let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
+      let meant = String(repeating: unit, count: Int(bytes.byte()) * (bytes.flag() ? 4 : 1))
+      expected[key] = meant
+      members.append("\"\(key)\":\(try quoted(meant))")
+    }
+    let line = "{\(members.joined(separator: ","))}"
+    log.note("read: \(line.prefix(400))")
+    guard let found = read(Data(line.utf8)) else { throw Violation("it is refused") }
+    try compare(found, expected)
+    guard found.id == id, found.grace_ns == quarters * 250_000_000, found.ok == ok else {
+      throw Violation("id is \(found.id), grace \(found.grace_ns) ns, ok \(found.ok)")
+    }
+  }
+
+  /// The text as the library writes it, which the other reader has to read as the same.
+  private func quoted(_ text: String) throws(Violation) -> String {
+    var out = [CChar](repeating: 0, count: text.utf8.count * 6 + 16)
+    let length = Int(opp_checked_line_quote(text, text.unicodeScalars.count, &out, out.count))
+    guard length > 0,
+      let written = String(validating: out[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    else { throw Violation("\(text.debugDescription) is not written: \(length)") }
+    let again =
+      try? JSONSerialization.jsonObject(with: Data(written.utf8), options: .fragmentsAllowed) as? String
+    guard again == text else { throw Violation("\(text.debugDescription) is written as \(written)") }
+    guard text.isEmpty || opp_checked_line_quote(text, text.unicodeScalars.count - 1, &out, out.count) < 0
+    else {
+      throw Violation("more characters than are allowed are written")
+    }
+    return written
+  }
+}
