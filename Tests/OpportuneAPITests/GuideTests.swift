@@ -19,6 +19,10 @@ import Testing
       "pictures kept: 6", "level: normal", "level: warning", "taken: 3 pictures, editor has 8 MiB",
       "made again: 3",
     ],
+    "suspend": [
+      "notes: in background, saves", "notes: hands over", "notes: hibernated, 9 MiB in use",
+      "a task that was queued meanwhile sees [\"milk\", \"bread\"]",
+    ],
     "testing": [
       "backups: 24", "on the clock: 24 hours", "a day later: Write to Ada",
       "browser was terminated, suspended with 314.6 MB, because 104.9 MB had to go of 943.7 MB in use; among apps that were suspended, it held 25 % of memory or more; more than 32 MB are not hibernated.",
