@@ -19,6 +19,10 @@ import Testing
       "pictures kept: 6", "level: normal", "level: warning", "taken: 3 pictures, editor has 8 MiB",
       "made again: 3",
     ],
+    "reading": [
+      "shutdown: jobsStillRunning", "ran: true, CPU time: true", "demoted: true", "workers replaced: true",
+      "lock inversions: 0", "reported: true",
+    ],
     "suspend": [
       "notes: in background, saves", "notes: hands over", "notes: hibernated, 9 MiB in use",
       "a task that was queued meanwhile sees [\"milk\", \"bread\"]",
@@ -65,6 +69,7 @@ import Testing
     }
     for (name, lines) in Self.printed { #expect(found[name] == lines, "\(name)") }
     #expect(Set(found.keys) == Set(Self.printed.keys))
+    #expect(errors.contains("guide: apps=\"app\"") && errors.contains("jobs do not end"), "logged by reading")
     let pages = Self.printed.keys.map { "docs/guide/\($0).md" }
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "../..")
     for page in pages {
