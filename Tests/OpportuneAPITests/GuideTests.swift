@@ -19,6 +19,9 @@ import Testing
       "pictures kept: 6", "level: normal", "level: warning", "taken: 3 pictures, editor has 8 MiB",
       "made again: 3",
     ],
+    "containers": ["User", "CPU limit", "Memory limit", "io_uring"].map {
+      "\($0) is told of, with a remedy: true"
+    } + ["workers: no more than CPUs", "written by threads, read by 1 worker", "kept: 4096 bytes"],
     "reading": [
       "shutdown: jobsStillRunning", "ran: true, CPU time: true", "demoted: true", "workers replaced: true",
       "lock inversions: 0", "reported: true",
