@@ -233,7 +233,7 @@ let package = Package(
     .executableTarget(
       name: "Guide",
       dependencies: [
-        "Opportune", .product(name: "Logging", package: "swift-log"),
+        "Opportune", "OpportuneLocation", .product(name: "Logging", package: "swift-log"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ], path: "docs/examples/Guide", packageAccess: false),

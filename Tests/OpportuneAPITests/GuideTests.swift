@@ -22,6 +22,10 @@ import Testing
     "containers": ["User", "CPU limit", "Memory limit", "io_uring"].map {
       "\($0) is told of, with a remedy: true"
     } + ["workers: no more than CPUs", "written by threads, read by 1 worker", "kept: 4096 bytes"],
+    "locations": [
+      "enter, sure: true", "dwell, sure: true", "exit, sure: true", "the user is asked, and allows it",
+      "runs: satellite", "maps was told: true",
+    ],
     "reading": [
       "shutdown: jobsStillRunning", "ran: true, CPU time: true", "demoted: true", "workers replaced: true",
       "lock inversions: 0", "reported: true",

@@ -4,7 +4,7 @@ import Foundation
 let programs: [(name: String, run: @Sendable () async throws -> Void)] = [
   ("background", background), ("sharing", sharing), ("files", files), ("caches", caches),
   ("testing", testing), ("suspend", suspend),
-  ("reading", reading), ("containers", containers),
+  ("reading", reading), ("containers", containers), ("locations", locations),
 ]
 
 let names = CommandLine.arguments.dropFirst()
