@@ -235,7 +235,12 @@ let package = Package(
       packageAccess: false),
     // The programs of docs/guide, all in one, so that they cost one link.
     .executableTarget(
-      name: "Guide", dependencies: ["Opportune"], path: "docs/examples/Guide", packageAccess: false),
+      name: "Guide",
+      dependencies: [
+        "Opportune", "OpportuneLocation", .product(name: "Logging", package: "swift-log"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ], path: "docs/examples/Guide", packageAccess: false),
     .target(
       name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
       path: "Tests/TestSupport"),

@@ -19,6 +19,21 @@ import Testing
       "pictures kept: 6", "level: normal", "level: warning", "taken: 3 pictures, editor has 8 MiB",
       "made again: 3",
     ],
+    "containers": ["User", "CPU limit", "Memory limit", "io_uring"].map {
+      "\($0) is told of, with a remedy: true"
+    } + ["workers: no more than CPUs", "written by threads, read by 1 worker", "kept: 4096 bytes"],
+    "locations": [
+      "enter, sure: true", "dwell, sure: true", "exit, sure: true", "the user is asked, and allows it",
+      "runs: satellite", "maps was told: true",
+    ],
+    "reading": [
+      "shutdown: jobsStillRunning", "ran: true, CPU time: true", "demoted: true", "workers replaced: true",
+      "lock inversions: 0", "reported: true",
+    ],
+    "suspend": [
+      "notes: in background, saves", "notes: hands over", "notes: hibernated, 9 MiB in use",
+      "a task that was queued meanwhile sees [\"milk\", \"bread\"]",
+    ],
     "testing": [
       "backups: 24", "on the clock: 24 hours", "a day later: Write to Ada",
       "browser was terminated, suspended with 314.6 MB, because 104.9 MB had to go of 943.7 MB in use; among apps that were suspended, it held 25 % of memory or more; more than 32 MB are not hibernated.",
@@ -61,6 +76,7 @@ import Testing
     }
     for (name, lines) in Self.printed { #expect(found[name] == lines, "\(name)") }
     #expect(Set(found.keys) == Set(Self.printed.keys))
+    #expect(errors.contains("guide: apps=\"app\"") && errors.contains("jobs do not end"), "logged by reading")
     let pages = Self.printed.keys.map { "docs/guide/\($0).md" }
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "../..")
     for page in pages {

@@ -3,7 +3,8 @@ import Foundation
 /// The programs of docs/guide, a file each: `swift run Guide caches` runs one, without a name all of them.
 let programs: [(name: String, run: @Sendable () async throws -> Void)] = [
   ("background", background), ("sharing", sharing), ("files", files), ("caches", caches),
-  ("testing", testing),
+  ("testing", testing), ("suspend", suspend),
+  ("reading", reading), ("containers", containers), ("locations", locations),
 ]
 
 let names = CommandLine.arguments.dropFirst()
