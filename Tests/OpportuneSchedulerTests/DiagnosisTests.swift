@@ -165,6 +165,13 @@ extension Diagnosis {
       try privileged.status("Raising") == .ok && privileged.finding("Demotion").found.contains("nice 10"))
   }
 
+  /// A CPU cgroup without a real-time budget refuses even those who have the capability.
+  @Test func whoHasTheCapabilityIsNotToldToGetIt() throws {
+    let privileged = try changed(fine) { $0.privileges.canUseRR = false }.finding("User")
+    #expect(privileged.status == .degraded && privileged.remedy == "See Real-time class.")
+    #expect(try Diagnosis(unprivileged).finding("User").remedy?.contains("CAP_SYS_NICE") == true)
+  }
+
   @Test func aRealTimeForegroundIsSaidToBePossibleOrNot() throws {
     #expect(try Diagnosis(fine).status("Real-time foreground") == .ok)
     // Three priorities: workers, servers, the monitor.

@@ -71,10 +71,13 @@ extension SystemFacts {
     guard !privileges.canRaise || !privileges.canUseRR else {
       return Finding(.system, "User", .ok, found: found)
     }
+    // Whoever has the privilege lacks something else.
+    let isPrivileged = mayRaise && privileges.canRaise
     return Finding(
       .system, "User", .degraded, found: found,
       cost: "\(whatIsRefused) See Pools for what takes the place.",
-      remedy: hasOwnUsers == true ? howToPrivilegeInNamespace : howToPrivilege)
+      remedy: isPrivileged
+        ? "See Real-time class." : hasOwnUsers == true ? howToPrivilegeInNamespace : howToPrivilege)
   }
 
   /// Descriptors of the scheduler itself: the monitor's, and one for each worker of two pools.
