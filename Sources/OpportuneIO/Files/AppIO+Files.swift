@@ -67,6 +67,33 @@ extension AppIO {
     return try await perform(call, within: limit)
   }
 
+  /// Writes all of the bytes, of which it makes a copy. To write much again and again,
+  /// ``write(_:from:_:at:within:)`` copies nothing.
+  ///
+  /// - Parameters:
+  ///   - bytes: at most 2^30.
+  ///   - offset: as in ``read(_:into:_:at:untilFull:within:)``.
+  /// - Returns: the number of bytes. After an error or a cancellation, part of them may have been written.
+  /// - Throws: as ``write(_:from:_:at:within:)``; `configuration` for more than 2^30 bytes.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, _ bytes: some Collection<UInt8>, at offset: Int64? = nil,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await write(descriptor, from: IOBuffer(copying: bytes), at: offset, within: limit)
+  }
+
+  /// Writes a text in UTF-8, else as bytes.
+  ///
+  /// - Returns: the number of bytes.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, _ text: some StringProtocol, at offset: Int64? = nil,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await write(descriptor, text.utf8, at: offset, within: limit)
+  }
+
   private func transfer(
     _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?,
     _ offset: Int64?
