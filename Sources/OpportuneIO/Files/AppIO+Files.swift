@@ -202,6 +202,52 @@ extension AppIO {
     }
   }
 
+  /// Makes a folder, in one that is there already.
+  ///
+  /// - Parameter permissions: the folder's, less those that the process's `umask` takes.
+  /// - Throws: ``IOError``: `system` with `fileExists` where something of that name is there, also a folder,
+  ///   with `noSuchFileOrDirectory` where the folder above is not.
+  public func makeFolder(
+    _ path: FilePath,
+    permissions: FilePermissions = [.ownerReadWriteExecute, .groupReadExecute, .otherReadExecute],
+    within limit: Duration? = nil
+  ) async throws(IOError) {
+    var call = call(.OPP_RING_MAKE_FOLDER)
+    call.subject = .path(path)
+    guard reactor.capabilities.make_folder else {
+      return try await makeFolderElsewhere(call, path, permissions, limit)
+    }
+    call.op.fd = AT_FDCWD
+    call.op.address = call.copy(path)
+    call.op.length = UInt32(permissions.rawValue)
+    try await perform(call, within: limit)
+  }
+
+  /// The ring makes no folders before Linux 5.15. So a thread that may wait does. If the app is suspended
+  /// right after its turn, it takes another turn.
+  private func makeFolderElsewhere(
+    _ call: IOCall, _ path: FilePath, _ permissions: FilePermissions, _ limit: Duration?
+  ) async throws(IOError) {
+    let end = limit.map { ContinuousClock.now + $0 }
+    while true {
+      var turn = self.call(.OPP_RING_MAKE_FOLDER)
+      turn.subject = .path(path)
+      let closes = try await take(turn, since: call.closesBefore, until: end)
+      let error: Int32?
+      do throws(IOError) {
+        error = try await elsewhere(on: .storage, within: end.map { $0 - .now }) { [self] in
+          doInline(on: .storage, -1, since: closes, unlessSuspended: true) {
+            path.withPlatformString { mkdir($0, permissions.rawValue) } == 0 ? 0 : errno
+          }
+        }
+      } catch {
+        throw call.error(error.code)
+      }
+      if error == 0 { return }
+      if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }
+    }
+  }
+
   /// Renames a file. An existing `new` is replaced atomically.
   public func rename(_ old: FilePath, to new: FilePath, within limit: Duration? = nil) async throws(IOError) {
     var call = call(.OPP_RING_RENAME)
