@@ -11,8 +11,8 @@ extension AppIO {
   /// the end of the app. To send much again and again, ``send(_:from:_:within:)`` copies nothing.
   ///
   /// - Parameter bytes: at most 2^30. None are sent as an empty buffer is.
-  /// - Throws: as ``send(_:from:_:within:)``. After an error part of the bytes may have been sent; the message
-  ///   says how many. `configuration` for more than 2^30.
+  /// - Throws: as ``send(_:from:_:within:)``; `configuration` for more than 2^30 bytes. After an error part
+  ///   of them may have been sent; the message says how many.
   public func send(
     _ socket: FileDescriptor, _ bytes: some Collection<UInt8>, within limit: Duration? = nil
   ) async throws(IOError) {

@@ -6,8 +6,8 @@ import SystemPackage
 public enum SocketAddress: Sendable, Hashable {
   /// A numeric IPv4 address, such as "127.0.0.1".
   case ipv4(String, port: UInt16)
-  /// A numeric IPv6 address, such as "::1". A link-local one names the interface of this machine that its link
-  /// is behind, by name or number: "fe80::1%eth0", "fe80::1%2". Addresses from the kernel have its name.
+  /// A numeric IPv6 address, such as "::1". A link-local one says behind which interface of this machine its
+  /// link is, by name or number: "fe80::1%eth0", "fe80::1%2". Addresses from the kernel have its name.
   case ipv6(String, port: UInt16)
   /// The path of a Unix domain socket; at most 107 bytes.
   case unix(FilePath)

@@ -194,7 +194,7 @@ public final class App: Sendable {
 
   /// Counters of the app since it was made: jobs, CPU time, waiting times.
   ///
-  /// Of each worker that is still with the app, up to 63 jobs and 1 millisecond of CPU time may be missing. Once
-  /// ``activity`` is `suspended`, nothing is.
+  /// Of each worker that is still with the app, up to 63 jobs and 1 millisecond of CPU time may be missing.
+  /// Once ``activity`` is `suspended`, nothing is.
   public var statistics: AppStatistics { AppStatistics(core.record) }
 }
