@@ -51,9 +51,10 @@ void opp_consumer_move(opp_consumer *consumer, opp_app *app) {
     OPP_ASSERT(app == NULL || app->core == consumer->core);
     opp_app *left = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own field */
     OPP_ASSERT(left != app);
+    opp_core *core = consumer->core;
+    if (left != NULL && core->config.on_leave != NULL) core->config.on_leave(core->config.context, left);
     opp_store(&consumer->current, app, seq_cst); /* [announce] see "Suspension" */
     if (left == NULL) return;
-    opp_core *core = consumer->core;
     uint64_t state = opp_load(&left->state, seq_cst); /* [announce] */
     if (state & STATE_SUSPENDED && core->config.on_quiet != NULL && opp_app_running(left) == 0)
         core->config.on_quiet(core->config.context, left);

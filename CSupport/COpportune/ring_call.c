@@ -46,6 +46,7 @@ static ssize_t call(const opp_ring_op *op) {
     case OPP_RING_RENAME:
         return renameat2(op->fd, pointer(op->address), op->index, pointer(op->second), op->flags);
     case OPP_RING_UNLINK: return unlinkat(op->fd, pointer(op->address), flags);
+    case OPP_RING_MAKE_FOLDER: return mkdirat(op->fd, pointer(op->address), op->length);
     case OPP_RING_CONNECT: return connect(op->fd, pointer(op->address), (socklen_t)op->second);
     case OPP_RING_ACCEPT:
     case OPP_RING_ACCEPT_MANY: return accept4(op->fd, NULL, NULL, flags);

@@ -405,7 +405,7 @@ int ring_threads_create(opp_ring *ring) {
     pthread_cond_init(&state->work, NULL);
     ring->state = state;
     ring->backend = &backend;
-    ring->can = (opp_ring_capabilities){.backend = OPP_RING_THREADS, .truncate = true};
+    ring->can = (opp_ring_capabilities){.backend = OPP_RING_THREADS, .truncate = true, .make_folder = true};
     ring->can.codes = (UINT64_C(1) << OPP_RING_CODES) - 1;
     return 0;
 }

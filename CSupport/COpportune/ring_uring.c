@@ -50,6 +50,7 @@ static const shape shapes[OPP_RING_CODES] = {
     [OPP_RING_POLL] = {IORING_OP_POLL_ADD, false, false},
     [OPP_RING_CANCEL] = {IORING_OP_ASYNC_CANCEL, false, true},
     [OPP_RING_CANCEL_FD] = {IORING_OP_ASYNC_CANCEL, false, true},
+    [OPP_RING_MAKE_FOLDER] = {IORING_OP_MKDIRAT, false, false},
 };
 
 typedef struct uring {
@@ -87,6 +88,7 @@ static void probe(opp_ring *ring, uring *state) {
     if (known != NULL) io_uring_free_probe(known);
     ring->can.zero_copy = ring->can.codes >> OPP_RING_SEND_ZERO_COPY & 1;
     ring->can.truncate = ring->can.codes >> OPP_RING_TRUNCATE & 1;
+    ring->can.make_folder = ring->can.codes >> OPP_RING_MAKE_FOLDER & 1;
     /* Multishot accept has no probe of its own; it came with 5.19, single issuers with 6.0. */
     ring->can.accept_many = ring->can.single_issuer;
 }
@@ -164,6 +166,7 @@ static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
     case OPP_RING_RECEIVE:
     case OPP_RING_SHUTDOWN:
     case OPP_RING_POLL:
+    case OPP_RING_MAKE_FOLDER:
     case OPP_RING_CODES: break;
     }
 }

@@ -169,8 +169,8 @@ void opp_app_show_at(opp_app *app, unsigned number);
 /* Gives a job back to the front of its rank. Returns what opp_push() does. */
 int opp_app_give_back(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job);
 
-/* Announces that the consumer runs jobs of `app` now. If the app before is suspended and this was its last
- * consumer, calls on_quiet. */
+/* Announces that the consumer runs jobs of `app` now. Calls on_leave first, for the app before. If that is
+ * suspended and this was its last consumer, calls on_quiet. */
 void opp_consumer_move(opp_consumer *consumer, opp_app *app);
 
 static inline void consumer_announce(opp_consumer *consumer, opp_app *app) {

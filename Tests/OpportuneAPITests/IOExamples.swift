@@ -33,9 +33,9 @@ import Testing
     let path = folder.appending("buffers")
     // docs: buffers
     let file = try await io.open(path, .readWrite, options: [.create])
-    let buffer = try IOBuffer(copying: Array("0123456789".utf8))
-    try await io.write(file, from: buffer, at: 0)
-    let count = try await io.read(file, into: buffer, 0..<4, at: 6)
+    try await io.write(file, "0123456789", at: 0)
+    let buffer = try IOBuffer(count: 4)
+    let count = try await io.read(file, into: buffer, at: 6)
     let text = String(decoding: try buffer.bytes(in: 0..<count), as: UTF8.self)
     try await io.close(file)
     // end
@@ -66,7 +66,7 @@ import Testing
     async let accepted = listener.accept(within: .seconds(10))
     let client = try await io.connect(to: try listener.address(), within: .seconds(10))
     let peer = try await accepted
-    try await io.send(client, from: try IOBuffer(copying: Array("hello".utf8)))
+    try await io.send(client, "hello")
     let buffer = try IOBuffer(count: 5)
     let count = try await io.receive(peer, into: buffer, untilFull: true)
     // end

@@ -22,7 +22,7 @@ import Testing
     let browser = broker.makeMemory(named: "browser")
     // docs: caches
     let pages: PurgeableCache<String> = try browser.cache(costLimit: 1 << 20)
-    try Array("<html>".utf8).withUnsafeBytes { bytes in _ = try pages.insert(bytes, for: "/") }
+    try pages.insert("<html>".utf8, for: "/")
     let count = pages.withBytes(of: "/") { $0.count }  // nil where it was taken: make it again
     // end
     #expect(count == 6)

@@ -34,6 +34,24 @@ import Testing
     #expect(rig.state() == .suspended)
   }
 
+  /// However short the grace is, and where it would be over with the return of the callback.
+  // R-FTS-03
+  @Test(arguments: [false, true])
+  func aCallbackThatIsLaterThanTheGraceEndsItsApp(suspendsOnReturn: Bool) throws {
+    for (grace, state) in [(0, LifecycleState.notRunning), (1, .notRunning), (2, .suspended)] {
+      var rig = try Rig {
+        $0.grace = .milliseconds(grace)
+        $0.suspendsOnReturn = suspendsOnReturn
+      }
+      try rig.does(.launch)
+      rig.host.behaviour.callback = .milliseconds(1)  // each of two
+      try rig.does(.leave)
+      try rig.wait(1)
+      #expect(rig.state() == state, "\(grace) ms")
+      #expect(rig.diagnoses().contains(.callbackOverrun(.didEnterBackground)) == (state == .notRunning))
+    }
+  }
+
   // R-FTS-03, R-LIFE-06
   @Test func itReadsSuspendedOnlyWhenItsLastSliceHasEnded() throws {
     var rig = try Rig()

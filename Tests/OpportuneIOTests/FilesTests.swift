@@ -227,6 +227,41 @@ import Testing
     }
   }
 
+  /// By the ring, by threads, and by what stands in for a ring that knows no such request.
+  @Test(arguments: backends, [false, true])
+  func foldersAreMade(backend: IOConfiguration.Backend, lacksRequest: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.lacksMakeFolder = lacksRequest }
+      let io = try broker.makeApp(named: "folders")
+      let path = folder.appending("a")
+      try await io.makeFolder(path, permissions: [.ownerReadWriteExecute])
+      #expect(try await io.status(path).isFolder)
+      #expect(try await io.status(path).permissions == [.ownerReadWriteExecute])
+      try await io.makeFolder(path.appending("b"), within: .seconds(20))
+      // As mkdir makes it; whatever the process's umask is.
+      let made = folder.appending("made").string
+      #expect(mkdir(made, 0o755) == 0)
+      let permissions = try await io.status(path.appending("b")).permissions
+      #expect(try await io.status(FilePath(made)).permissions == permissions)
+      let message = await #expect(throws: IOError.self) { try await io.makeFolder(path) }
+      #expect(message?.code == .system(.fileExists) && message?.message.contains("of \"\(path)\"") == true)
+      let deep = path.appending("c").appending("d")
+      #expect(await code { try await io.makeFolder(deep) } == .system(.noSuchFileOrDirectory))
+      try await io.removeFolder(path.appending("b"))
+      // Not while the app is suspended, nor after its end.
+      io.setState(.suspended)
+      let making = Task { try await io.makeFolder(path.appending("b")) }
+      try await eventually("the call") { try await broker.statistics().storage.foregroundQueued == 1 }
+      #expect(access(path.appending("b").string, F_OK) != 0)
+      io.setState(.background)
+      try await making.value
+      #expect(access(path.appending("b").string, F_OK) == 0)
+      await io.terminate()
+      #expect(await code { try await io.makeFolder(path.appending("c")) } == .terminated)
+      #expect(access(path.appending("c").string, F_OK) != 0)
+    }
+  }
+
   // R-CARD-04
   @Test(arguments: backends)
   func registeredBuffersAreUsedAndGivenBack(backend: IOConfiguration.Backend) async throws {

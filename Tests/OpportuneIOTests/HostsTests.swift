@@ -8,7 +8,11 @@ import Testing
 /// No network: `localhost`, numeric addresses, and what no name server is asked for.
 @Suite(.bounded) struct HostsTests {
   private func port(_ listener: Listener) throws -> UInt16 {
-    switch try listener.address() {
+    port(of: try listener.address())
+  }
+
+  private func port(of address: SocketAddress) -> UInt16 {
+    switch address {
     case .ipv4(_, let port), .ipv6(_, let port): port
     case .unix: 0
     }
@@ -43,6 +47,44 @@ import Testing
       try await listener.close()
     }
     #expect(try await io.broker.statistics().apps[0].openDescriptors == 0)
+  }
+
+  @Test func aLookUpKeepsTheInterface() throws {
+    switch SocketAddress.lookUp("fe80::1%lo", port: 80) {
+    case .success(let addresses): #expect(addresses == [.ipv6("fe80::1%lo", port: 80)])
+    case .failure(let failure): print("skipped: fe80::1%lo is not looked up here: \(failure.reason)")
+    }
+  }
+
+  /// Over a link of this machine, where it has one.
+  @Test(arguments: backends)
+  func hostsAreFoundByLinkLocalAddress(backend: IOConfiguration.Backend) async throws {
+    guard let own = linkLocalAddress() else {
+      return print("skipped: no interface has a link-local IPv6 address")
+    }
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    let listener = try await io.listen(on: .ipv6(own, port: 0))
+    let client = try await io.connect(to: own, port: try port(listener), within: .seconds(20))
+    let server = try await listener.accept(within: .seconds(20))
+    #expect(try io.address(of: client) == .ipv6(own, port: port(of: try io.address(of: client))))
+    for socket in [client, server] { try await io.close(socket) }
+    try await listener.close()
+  }
+
+  /// A link-local address of this machine, with its interface.
+  private func linkLocalAddress() -> String? {
+    var first: UnsafeMutablePointer<ifaddrs>?
+    guard getifaddrs(&first) == 0 else { return nil }
+    defer { freeifaddrs(first) }
+    var next = first
+    while let entry = next?.pointee {
+      next = entry.ifa_next
+      guard let memory = entry.ifa_addr, Int32(memory.pointee.sa_family) == AF_INET6,
+        case .ipv6(let text, _) = SocketAddress(memory, count: MemoryLayout<sockaddr_in6>.size)
+      else { continue }
+      if text.hasPrefix("fe80:") { return text }
+    }
+    return nil
   }
 
   @Test(arguments: backends)

@@ -125,6 +125,27 @@ import Testing
     try await io.close(socket)
   }
 
+  /// Without it the kernel does not know which link an address is on.
+  @Test func aLinkLocalAddressKeepsItsInterface() throws {
+    let index = if_nametoindex("lo")
+    guard index != 0 else { return print("skipped: there is no interface lo") }
+    for text in ["fe80::1%lo", "fe80::1%\(index)"] {
+      try withUnsafeTemporaryAllocation(byteCount: SocketAddress.storageCount, alignment: 8) { memory in
+        let base = try #require(memory.baseAddress)
+        let count = try SocketAddress.ipv6(text, port: 80).write(to: base)
+        #expect(base.load(as: sockaddr_in6.self).sin6_scope_id == index)
+        #expect(SocketAddress(base, count: count) == .ipv6("fe80::1%lo", port: 80))
+        // An interface that has gone has a number only.
+        base.assumingMemoryBound(to: sockaddr_in6.self).pointee.sin6_scope_id = 123_456_789
+        #expect(SocketAddress(base, count: count) == .ipv6("fe80::1%123456789", port: 80))
+      }
+    }
+    for text in ["fe80::1%", "fe80::1%no-such", "fe80::1%0", "%lo", "fe80::1%lo%lo"] {
+      #expect(!SocketAddress.ipv6(text, port: 80).isWellFormed, "\(text)")
+    }
+    #expect(SocketAddress.ipv6("::1", port: 80).isWellFormed)
+  }
+
   /// One that its peer has left before it was accepted is none of the next one's faults.
   // R-CARD-04
   @Test(arguments: backends)

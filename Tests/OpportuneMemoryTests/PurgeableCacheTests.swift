@@ -35,6 +35,21 @@ import Testing
     #expect(try insert(cache, 1) && has(cache, 1))
   }
 
+  /// Of an array, a slice, a text, and what lies in no contiguous memory.
+  @Test func insertsBytesOfAnyCollection() throws {
+    let cache = try makeBroker().makeMemory(named: "app").cache(by: Int.self, costLimit: 8 * pageSize)
+    let bytes = (0..<100).map { UInt8($0) }
+    #expect(try cache.insert(bytes, for: 1) && cache.insert(bytes[50...], for: 2))
+    #expect(try cache.insert("text".utf8, for: 3) && cache.insert(bytes.reversed(), for: 4))
+    let expected = [bytes, Array(bytes[50...]), Array("text".utf8), bytes.reversed()]
+    for (key, bytes) in zip(1..., expected) {
+      #expect(cache.withBytes(of: key) { Array($0) } == bytes)
+    }
+    #expect(try !cache.insert([UInt8](repeating: 1, count: 8 * pageSize + 1), for: 1))
+    #expect(cache.withBytes(of: 1) { $0.count } == nil)
+    #expect(throws: MemoryError.self) { try cache.insert([], for: 5) }
+  }
+
   @Test func costsArePagesAndTheLimitHolds() throws {
     let cache = try makeBroker().makeMemory(named: "app").cache(by: Int.self, costLimit: 4 * pageSize)
     #expect(try !insert(cache, 1, count: 4 * pageSize + 1), "more than the limit")

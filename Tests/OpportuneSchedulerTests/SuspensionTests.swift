@@ -68,6 +68,27 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  /// Who finds an app suspended finds all that it has run counted, whether it waited for that or not.
+  // R-FTS-09
+  @Test func whatHasRunIsCountedOnceTheAppIsSuspended() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let ran = Atomic<UInt64>(0)
+    for round in 1...2000 {
+      for _ in 0..<3 { try app.submit { ran.add(1, ordering: .relaxed) } }
+      // So that workers leave the app for another, and for none.
+      if round % 2 == 0 { try other.submit {} }
+      // Before it is suspended all has run in some rounds, nothing or a part of it in others.
+      if round % 3 == 0 { while ran.load(ordering: .relaxed) < 3 * UInt64(round) { await Task.yield() } }
+      app.suspend()
+      await app.untilSuspended()
+      #expect(app.statistics.jobs == ran.load(ordering: .relaxed), "round \(round)")
+      app.resume()
+    }
+    try await scheduler.shutdown()
+  }
+
   // R-FTS-09
   @Test func aCancelledWaitForSuspensionEnds() async throws {
     let scheduler = try makeScheduler(workers: 2)

@@ -203,6 +203,14 @@ static void test_files(void) {
                 -ENOENT);
     CHECK_EQUAL(one(ring,
                     (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(renamed)}), 0);
+    if (opp_ring_can(ring).make_folder) {
+        opp_ring_op make =
+            {.code = OPP_RING_MAKE_FOLDER, .fd = AT_FDCWD, .address = ADDRESS(path), .length = 0700};
+        CHECK_EQUAL(one(ring, make), 0);
+        CHECK_EQUAL(one(ring, make), -EEXIST);
+        CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(path),
+                                            .flags = AT_REMOVEDIR}), 0);
+    }
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), 0);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), -EBADF);
     CHECK_EQUAL(rmdir(folder), 0);

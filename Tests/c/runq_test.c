@@ -110,6 +110,39 @@ static void test_steps(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+static opp_consumer *leaving;
+static opp_app *left[4];
+static int left_count;
+
+static void leave(void *context, opp_app *app) {
+    CHECK(context == &left_count && left_count < 4);
+    CHECK(opp_consumer_current(leaving) == app && opp_app_running(app) == 1);
+    left[left_count++] = app;
+}
+
+/* Who is told that a consumer leaves an app is told before others can see it. R-FTS-09 */
+static void test_leaving(void) {
+    opp_core_config config = config_make();
+    config.on_leave = leave;
+    config.context = &left_count;
+    opp_core *core;
+    CHECK(opp_core_create(&config, &core) == 0);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = leaving = opp_consumer_create(core, producer, NULL);
+    opp_app *app = opp_app_create(core, FOREGROUND, false), *other = opp_app_create(core, BACKGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 3; i++) CHECK(opp_push(producer, i < 2 ? app : other, 2, job_of(i)) > 0);
+    CHECK(opp_take(consumer, ALL, &taken) && opp_take(consumer, ALL, &taken) && taken.app == app);
+    CHECK(left_count == 0);
+    CHECK(opp_take(consumer, ALL, &taken) && taken.app == other);
+    CHECK(left_count == 1 && left[0] == app);
+    opp_consumer_leave_app(consumer);
+    opp_consumer_leave_app(consumer);
+    CHECK(left_count == 2 && left[1] == other && opp_app_running(other) == 0);
+    opp_consumer_destroy(consumer);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* A producer that feeds itself must not starve an outside job. */
 static void test_bypass(void) {
     opp_core *core = core_make();
@@ -580,6 +613,7 @@ int main(void) {
     test_bad_config();
     test_order_and_levels();
     test_steps();
+    test_leaving();
     test_bypass();
     test_turns_of_producers();
     test_turns_of_apps();

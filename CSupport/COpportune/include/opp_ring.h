@@ -61,6 +61,7 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_CANCEL,      /* second: the tag of another request: 0, -ENOENT, or -EALREADY */
     /* fd: all requests on it; the result is their number, or -EINVAL before Linux 5.19 */
     OPP_RING_CANCEL_FD,
+    OPP_RING_MAKE_FOLDER, /* fd: folder or AT_FDCWD, address: path, length: mode; -EINVAL before Linux 5.15 */
     OPP_RING_CODES
 } opp_ring_code;
 
@@ -162,6 +163,7 @@ typedef struct opp_ring_capabilities {
     bool zero_copy;
     bool accept_many;
     bool truncate;
+    bool make_folder;
     uint64_t codes;             /* bit n: opp_ring_code n goes to the kernel as a request */
 } opp_ring_capabilities;
 

@@ -56,7 +56,7 @@ typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
     uint8_t level_of[OPP_BANDS][OPP_RANKS]; /* rank to level, for each band; must not rise with the rank */
 
-    /* Both are called on the thread that detects the condition, must not block, and may be called once too
+    /* All are called on the thread that detects the condition, must not block, and may be called once too
      * often. */
     void *_Nullable context;
     /* A consumer returned a job that its app's new band or suspension had overtaken: wake a worker for
@@ -64,6 +64,9 @@ typedef struct opp_core_config {
     void (*_Nullable on_ready)(void *_Nullable context, uint8_t level);
     /* The last consumer has left a suspended app. */
     void (*_Nullable on_quiet)(void *_Nullable context, opp_app *_Nonnull app);
+    /* The calling consumer is about to leave `app`, of which it has taken jobs. What it writes here is seen
+     * by who finds that nobody runs jobs of `app`. */
+    void (*_Nullable on_leave)(void *_Nullable context, opp_app *_Nonnull app);
 } opp_core_config;
 
 /* Returns 0, -EINVAL (a value is out of its range), -ENOMEM. */

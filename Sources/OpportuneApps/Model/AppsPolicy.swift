@@ -31,7 +31,13 @@ public struct AppsPolicy: Sendable, Hashable {
 
   /// Which apps are suspended.
   public var switching: Switching = .all
-  /// The time from leaving the foreground to suspension. (R-FTS-02)
+  /// The time from leaving the foreground to suspension; 0 or more, five seconds by default. (R-FTS-02)
+  ///
+  /// It is also the time within which `didEnterBackground` must have returned, as it must within
+  /// ``callbackLimit``: an app whose callback comes later is terminated, whatever ``callbackOverrun`` says.
+  /// (R-FTS-03) It runs while the callback waits for a CPU, and for the callbacks before it. So with a grace
+  /// of a millisecond an app may end that has done nothing wrong, and with 0 each does whose callback takes
+  /// any time. For an early suspension, as in a test, set ``suspendsOnReturn`` and leave the grace long.
   public var grace: Duration = .seconds(5)
   /// Whether an app is suspended as soon as `didEnterBackground` has returned, and not at the end of the
   /// grace time.

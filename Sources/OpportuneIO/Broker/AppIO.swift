@@ -115,12 +115,8 @@ public final class AppIO: @unchecked Sendable {
   /// - Parameter limit: the time limit from now on; `nil` is none.
   @discardableResult
   func perform(_ call: IOCall, within limit: Duration?) async throws(IOError) -> Int {
-    if Task.isCancelled, !call.isClose {
-      call.giveBackBuffers()
-      throw call.error(.cancelled)
-    }
     var call = call
-    call.standing = standing(on: call.device)
+    try begin(&call)
     var done = 0
     if limit != .zero {
       switch try tryInline(call) {
@@ -140,9 +136,24 @@ public final class AppIO: @unchecked Sendable {
         }
       }
     }
+    return try await carryOut(request(of: call, done: done, within: limit))
+  }
+
+  /// Before anything of a call is done: refuses it if the task was cancelled, and asks who waits for it.
+  func begin(_ call: inout IOCall) throws(IOError) {
+    if Task.isCancelled, !call.isClose {
+      call.giveBackBuffers()
+      throw call.error(.cancelled)
+    }
+    call.standing = standing(on: call.device)
+  }
+
+  /// The request of what is left of a call after `done` bytes.
+  func request(of call: IOCall, done: Int, within limit: Duration?) -> Request {
+    var call = call
     if let limit { call.setLimit(limit) }
     call.lookAtFile()
-    return try await carryOut(Request(call, done: done))
+    return Request(call, done: done)
   }
 
   /// Where the caller stands, by those who wait for it; nil where that changes nothing, as for an active app.

@@ -136,6 +136,8 @@ public struct IOConfiguration: Sendable {
   var clock: (@Sendable () -> UInt64)?
   /// For tests: behaves as before Linux 6.9.
   var lacksTruncate = false
+  /// For tests: behaves as before Linux 5.15.
+  var lacksMakeFolder = false
 
   /// Makes a configuration of the defaults.
   public init() {}

@@ -67,6 +67,33 @@ extension AppIO {
     return try await perform(call, within: limit)
   }
 
+  /// Writes all of the bytes, of which it makes a copy. To write much again and again,
+  /// ``write(_:from:_:at:within:)`` copies nothing.
+  ///
+  /// - Parameters:
+  ///   - bytes: at most 2^30.
+  ///   - offset: as in ``read(_:into:_:at:untilFull:within:)``.
+  /// - Returns: the number of bytes. After an error or a cancellation, part of them may have been written.
+  /// - Throws: as ``write(_:from:_:at:within:)``; `configuration` for more than 2^30 bytes.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, _ bytes: some Collection<UInt8>, at offset: Int64? = nil,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await write(descriptor, from: IOBuffer(copying: bytes), at: offset, within: limit)
+  }
+
+  /// Writes a text in UTF-8, else as bytes.
+  ///
+  /// - Returns: the number of bytes.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, _ text: some StringProtocol, at offset: Int64? = nil,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await write(descriptor, text.utf8, at: offset, within: limit)
+  }
+
   private func transfer(
     _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?,
     _ offset: Int64?
@@ -169,6 +196,52 @@ extension AppIO {
       let closes = try await take(turn, since: call.closesBefore, until: end)
       let error = doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
+      }
+      if error == 0 { return }
+      if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }
+    }
+  }
+
+  /// Makes a folder, in one that is there already.
+  ///
+  /// - Parameter permissions: the folder's, less those that the process's `umask` takes.
+  /// - Throws: ``IOError``: `system` with `fileExists` where something of that name is there, also a folder,
+  ///   with `noSuchFileOrDirectory` where the folder above is not.
+  public func makeFolder(
+    _ path: FilePath,
+    permissions: FilePermissions = [.ownerReadWriteExecute, .groupReadExecute, .otherReadExecute],
+    within limit: Duration? = nil
+  ) async throws(IOError) {
+    var call = call(.OPP_RING_MAKE_FOLDER)
+    call.subject = .path(path)
+    guard reactor.capabilities.make_folder else {
+      return try await makeFolderElsewhere(call, path, permissions, limit)
+    }
+    call.op.fd = AT_FDCWD
+    call.op.address = call.copy(path)
+    call.op.length = UInt32(permissions.rawValue)
+    try await perform(call, within: limit)
+  }
+
+  /// The ring makes no folders before Linux 5.15. So a thread that may wait does. If the app is suspended
+  /// right after its turn, it takes another turn.
+  private func makeFolderElsewhere(
+    _ call: IOCall, _ path: FilePath, _ permissions: FilePermissions, _ limit: Duration?
+  ) async throws(IOError) {
+    let end = limit.map { ContinuousClock.now + $0 }
+    while true {
+      var turn = self.call(.OPP_RING_MAKE_FOLDER)
+      turn.subject = .path(path)
+      let closes = try await take(turn, since: call.closesBefore, until: end)
+      let error: Int32?
+      do throws(IOError) {
+        error = try await elsewhere(on: .storage, within: end.map { $0 - .now }) { [self] in
+          doInline(on: .storage, -1, since: closes, unlessSuspended: true) {
+            path.withPlatformString { mkdir($0, permissions.rawValue) } == 0 ? 0 : errno
+          }
+        }
+      } catch {
+        throw call.error(error.code)
       }
       if error == 0 { return }
       if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }

@@ -40,16 +40,43 @@ public final class IOBuffer: @unchecked Sendable {
   /// - Parameter bytes: at most 2^30.
   public convenience init(copying bytes: some Collection<UInt8>) throws(IOError) {
     try require(bytes.count, in: 0...Self.countRange.upperBound, "count")
-    self.init(zeroed: bytes.count, 16)
-    memory.copyBytes(from: bytes)
+    let copy = bytes.withContiguousStorageIfAvailable { Self.copy(UnsafeRawBufferPointer($0), from: 0) }
+    if let copy {
+      self.init(owning: copy)
+    } else {
+      self.init(zeroed: bytes.count, 16)
+      memory.copyBytes(from: bytes)
+    }
   }
 
-  private init(zeroed count: Int, _ alignment: Int) {
+  /// Makes a buffer for one request, which begins at `start`, with a copy of what `bytes` has from there on.
+  /// The memory before is not initialized.
+  ///
+  /// - Parameter bytes: at most 2^30.
+  convenience init(copying bytes: UnsafeRawBufferPointer, from start: Int) {
+    self.init(owning: Self.copy(bytes, from: start))
+  }
+
+  private static func copy(
+    _ bytes: UnsafeRawBufferPointer, from start: Int
+  ) -> UnsafeMutableRawBufferPointer {
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 16)
+    UnsafeMutableRawBufferPointer(rebasing: memory[start...]).copyMemory(
+      from: UnsafeRawBufferPointer(rebasing: bytes[start...]))
+    return memory
+  }
+
+  private convenience init(zeroed count: Int, _ alignment: Int) {
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
+    _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
+    self.init(owning: memory)
+  }
+
+  private init(owning memory: UnsafeMutableRawBufferPointer) {
+    self.memory = memory
     pool = nil
     indexInPool = 0
     isBorrowed = false
-    memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
-    _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
 
   init?(from pool: RegisteredBuffers) {

@@ -59,6 +59,7 @@ final class Reactor: @unchecked Sendable {
     ring = try Self.makeRing(configuration, faults)
     var capabilities = opp_ring_can(ring)
     if configuration.lacksTruncate { capabilities.truncate = false }
+    if configuration.lacksMakeFolder { capabilities.make_folder = false }
     self.capabilities = capabilities
     mailbox = Mailbox(ring)
 

@@ -33,7 +33,7 @@ extension IOCall {
     "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept",
     "send",
     "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel",
-    "cancel",
+    "cancel", "mkdir",
     "request",
   ]
 }

@@ -73,6 +73,12 @@ struct IOCall {
     op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
   }
 
+  /// Transfers all of the caller's memory, for as long as the caller lends it; later that of a buffer.
+  mutating func borrow(_ bytes: UnsafeRawBufferPointer) {
+    total = bytes.count
+    op.address = UInt64(UInt(bitPattern: bytes.baseAddress))
+  }
+
   /// Claims several whole buffers for one vectored transfer.
   mutating func use(_ buffers: [IOBuffer]) throws(IOError) {
     let stride = MemoryLayout<iovec>.stride

@@ -6,7 +6,8 @@ import SystemPackage
 public enum SocketAddress: Sendable, Hashable {
   /// A numeric IPv4 address, such as "127.0.0.1".
   case ipv4(String, port: UInt16)
-  /// A numeric IPv6 address, such as "::1".
+  /// A numeric IPv6 address, such as "::1". A link-local one says behind which interface of this machine its
+  /// link is, by name or number: "fe80::1%eth0", "fe80::1%2". Addresses from the kernel have its name.
   case ipv6(String, port: UInt16)
   /// The path of a Unix domain socket; at most 107 bytes.
   case unix(FilePath)
@@ -46,8 +47,17 @@ public enum SocketAddress: Sendable, Hashable {
       let address = memory.bindMemory(to: sockaddr_in6.self, capacity: 1)
       address.pointee.sin6_family = sa_family_t(AF_INET6)
       address.pointee.sin6_port = port.bigEndian
-      guard inet_pton(AF_INET6, text, &address.pointee.sin6_addr) == 1 else {
+      let end = text.firstIndex(of: "%")
+      guard inet_pton(AF_INET6, String(text[..<(end ?? text.endIndex)]), &address.pointee.sin6_addr) == 1
+      else {
         throw Self.refused(text, "an IPv6 address")
+      }
+      if let end {
+        let scope = String(text[end...].dropFirst())
+        guard let index = Self.interface(scope) else {
+          throw Self.refused(text, "an IPv6 address with an interface of this machine")
+        }
+        address.pointee.sin6_scope_id = index
       }
       return MemoryLayout<sockaddr_in6>.size
     case .unix(let path):
@@ -74,10 +84,27 @@ public enum SocketAddress: Sendable, Hashable {
       self = .ipv4(Self.text(AF_INET, &address.sin_addr), port: UInt16(bigEndian: address.sin_port))
     case AF_INET6 where count >= MemoryLayout<sockaddr_in6>.size:
       var address = memory.load(as: sockaddr_in6.self)
-      self = .ipv6(Self.text(AF_INET6, &address.sin6_addr), port: UInt16(bigEndian: address.sin6_port))
+      let scope = address.sin6_scope_id == 0 ? "" : "%\(Self.name(ofInterface: address.sin6_scope_id))"
+      self = .ipv6(
+        Self.text(AF_INET6, &address.sin6_addr) + scope, port: UInt16(bigEndian: address.sin6_port))
     case AF_UNIX:
       self = .unix(FilePath(UnixSocketAddress.path(of: UnsafeRawBufferPointer(start: memory, count: count))))
     default: return nil
+    }
+  }
+
+  /// The number of the network interface with this name or number.
+  private static func interface(_ text: String) -> UInt32? {
+    let index = if_nametoindex(text)
+    if index != 0 { return index }
+    return UInt32(text).flatMap { $0 == 0 ? nil : $0 }
+  }
+
+  /// Its name; its number where it has gone meanwhile.
+  private static func name(ofInterface index: UInt32) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(IF_NAMESIZE)) { text in
+      guard let base = text.baseAddress, if_indextoname(index, base) != nil else { return "\(index)" }
+      return String(cString: base)
     }
   }
 

@@ -96,7 +96,7 @@ public struct GPSDClient: LocationSource {
 
   private func send(_ bytes: [UInt8], to socket: FileDescriptor, within limit: Duration) async -> Bool {
     do {
-      try await io.send(socket, from: IOBuffer(copying: bytes), within: limit)
+      try await io.send(socket, bytes, within: limit)
       return true
     } catch {
       return false

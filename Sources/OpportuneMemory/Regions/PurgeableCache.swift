@@ -89,6 +89,22 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     return true
   }
 
+  /// Inserts the bytes of an array, of a text's `utf8` or of another collection for a key, else as those of
+  /// a buffer. They are copied once, straight into the cache's memory, unless the collection has them in no
+  /// contiguous memory.
+  ///
+  /// - Returns: whether the bytes were inserted: not if they cost more than the limit.
+  /// - Throws: ``MemoryError`` where there is no memory for them, or where there are no bytes.
+  @inlinable
+  @discardableResult
+  public func insert(_ bytes: some Collection<UInt8>, for key: Key) throws(MemoryError) -> Bool {
+    let inserted = bytes.withContiguousStorageIfAvailable { bytes in
+      Result { () throws(MemoryError) in try insert(UnsafeRawBufferPointer(bytes), for: key) }
+    }
+    if let inserted { return try inserted.get() }
+    return try insert(Array(bytes), for: key)
+  }
+
   /// Memory that contains the bytes and may be taken. Where the key is new and there is no room, it is that
   /// of the oldest entry, if nobody reads that.
   @inlinable

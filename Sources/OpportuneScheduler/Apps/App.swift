@@ -96,6 +96,8 @@ public final class App: Sendable {
   /// Waits until no slice of the app runs any more, or until it is resumed, or the caller's task is
   /// cancelled; ``activity`` tells which. Returns at once if it is not suspended.
   ///
+  /// If the app is suspended then, ``statistics`` counts every job that has run.
+  ///
   /// A task of the app itself that awaits this continues only when the app is resumed, as at any other
   /// suspension point.
   public func untilSuspended() async {
@@ -191,5 +193,8 @@ public final class App: Sendable {
   }
 
   /// Counters of the app since it was made: jobs, CPU time, waiting times.
+  ///
+  /// Of each worker that is still with the app, up to 63 jobs and 1 millisecond of CPU time may be missing.
+  /// Once ``activity`` is `suspended`, nothing is.
   public var statistics: AppStatistics { AppStatistics(core.record) }
 }

@@ -102,6 +102,7 @@ final class Engine: @unchecked Sendable {
     config.context = Unmanaged.passUnretained(monitor).toOpaque()
     config.on_ready = { context, level in Monitor.from(context)?.post(.ready(level: level)) }
     config.on_quiet = { context, _ in Monitor.from(context)?.post(.checkWaiters) }
+    config.on_leave = { _, place in Worker.leaves(place) }
     var created: OpaquePointer?
     guard opp_core_create(&config, &created) == 0, let core = created,
       let nowhere = opp_app_create(core, 0, true)

@@ -79,6 +79,16 @@ final class Worker: @unchecked Sendable {
 
   func isInside(_ app: AppCore) -> Bool { self.app === app }
 
+  /// The calling worker is about to leave an app's place in the C core. Whoever finds the app quiet from then
+  /// on also finds its jobs counted. Leaving the place of its default actors' jobs decides nothing, so what
+  /// is counted goes on then.
+  static func leaves(_ place: OpaquePointer) {
+    guard let pointer = opp_thread_worker() else { return }
+    Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
+      if worker.app?.raw == place { worker.batch.flush() }
+    }
+  }
+
   /// A turn of the strand begins; nil: it has ended.
   func begins(_ strand: Strand?) { self.strand = strand }
 

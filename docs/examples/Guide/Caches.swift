@@ -33,5 +33,5 @@ func caches() async throws {
 
 func decode(_ name: String, into pictures: PurgeableCache<String>) throws {
   let pixels = [UInt8](repeating: 1, count: 1 << 20)  // in place of work
-  _ = try pixels.withUnsafeBytes { try pictures.insert($0, for: name) }
+  try pictures.insert(pixels, for: name)
 }

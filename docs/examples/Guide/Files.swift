@@ -25,13 +25,13 @@ func files() async throws {
   let serving = ui.task {
     let client = try await listener.accept(within: .seconds(5))
     for try await line in try front.lines(from: client) {
-      try await front.send(client, from: IOBuffer(copying: "hello, \(line)\n".utf8))
+      try await front.send(client, "hello, \(line)\n")
     }
     try await front.close(client)
   }
 
   let socket = try await front.connect(to: try listener.address(), within: .seconds(5))
-  try await front.send(socket, from: IOBuffer(copying: "Ada\n".utf8))
+  try await front.send(socket, "Ada\n")
   for try await answer in try front.lines(from: socket, within: .seconds(5)) {
     print(answer)
     break

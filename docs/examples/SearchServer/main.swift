@@ -23,7 +23,7 @@ for try await client in try await sockets.listen(on: .ipv4("127.0.0.1", port: 40
     do {
       for try await word in try sockets.lines(from: client) {
         let count = try await index.withLock { $0[word.lowercased()] ?? 0 }
-        try await sockets.send(client, from: IOBuffer(copying: "\(count) files\n".utf8))
+        try await sockets.send(client, "\(count) files\n")
       }
     } catch { print("a client: \(error)") }
     try await sockets.close(client)
