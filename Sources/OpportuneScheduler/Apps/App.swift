@@ -54,7 +54,8 @@ public final class App: Sendable {
   public enum Activity: Sendable, Hashable {
     /// The app's jobs run as its band allows.
     case active
-    /// The app was suspended, and a slice that was running then has not ended yet.
+    /// The app was suspended, and a slice that was running then has not ended yet. Also for a moment while a
+    /// worker that was about to take a job of the app finds out that it may not.
     case suspending
     /// The app is suspended and executes nothing.
     case suspended
