@@ -43,8 +43,10 @@ public struct RunOnApps<Context: RequestContext>: RouterMiddleware {
   ) async throws -> Response {
     let parts = AppRoute.parts(of: context.endpointPath ?? request.uri.path)
     let route = routes.first { $0.holds(parts) } ?? rest
-    guard route.isMarked else { return try await run(next, request, context, on: route.app) }
-    return try await route.app.request { try await run(next, request, context, on: route.app) }
+    // Counted by hand: `next` must not be sent from a body that runs where its caller does.
+    let (clock, begun) = (route.app.clock, route.app.clock.now)
+    defer { if route.isMarked { route.app.countRequest(lasting: begun.duration(to: clock.now)) } }
+    return try await run(next, request, context, on: route.app)
   }
 
   private func run(

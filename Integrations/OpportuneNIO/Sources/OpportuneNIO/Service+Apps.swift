@@ -89,7 +89,7 @@ public final class AppDrain: Service {
   public func task<Success: Sendable>(
     on app: App, priority: TaskPriority? = nil,
     operation: sending @escaping @isolated(any) () async throws -> Success
-  ) -> AppTask<Success> {
+  ) -> AppTask<Success, any Error> {
     let number = state.withLockedValue { state in
       state.next += 1
       state.left[state.next] = .some(nil)
