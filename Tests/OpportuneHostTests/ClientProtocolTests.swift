@@ -191,7 +191,7 @@ private final class Joined {
 
   // R-TASK-01
   @Test func tasksHoldSuspensionUpToALimit() async throws {
-    let joined = try Joined(.auto, taskLimit: .milliseconds(100))
+    let joined = try Joined(.auto, taskLimit: .seconds(2))
     let hosted = joined.hosted
     try joined.start("tasks=2")
     let first = try await joined.lines(5)

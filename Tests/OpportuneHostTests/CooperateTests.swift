@@ -60,7 +60,7 @@ private final class Program {
   @Test func aSwiftProgramHasTimeAndIsToldOfItsEnd() async throws {
     let program = try Program(
       try command().deletingLastPathComponent().appending(path: "Cooperate").path,
-      taskLimit: .milliseconds(100))
+      taskLimit: .seconds(2))
     let host = program.hosted.host
     _ = try await program.lines(3)
     program.say("begin upload")
