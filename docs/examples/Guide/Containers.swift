@@ -35,7 +35,7 @@ func containers() async throws {
   memory.limit = .budget(16 << 20)  // by default the cgroup's limit, where the machine has more
   let caches = try MemoryBroker(configuration: memory).makeMemory(named: "caches")
   let cache: PurgeableCache<Int> = try caches.cache(costLimit: 4 << 20)
-  _ = try [UInt8](repeating: 1, count: 4096).withUnsafeBytes { try cache.insert($0, for: 1) }
+  try cache.insert([UInt8](repeating: 1, count: 4096), for: 1)
   print("kept: \(cache.withBytes(of: 1) { $0.count } ?? 0) bytes")
 
   await broker.shutdown()
