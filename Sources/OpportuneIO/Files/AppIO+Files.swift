@@ -188,15 +188,29 @@ extension AppIO {
       try await perform(call, within: limit)
       return
     }
-    // The ring has no truncate before Linux 6.9. So the calling thread does it, which rarely blocks. If the
-    // app is suspended right after its turn, it takes another turn.
-    let end = limit.map { ContinuousClock.now + $0 }
-    while true {
-      let turn = self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
-      let closes = try await take(turn, since: call.closesBefore, until: end)
-      let error = doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
+    // The ring has no truncate before Linux 6.9. So the calling thread does it, which rarely blocks.
+    try await takeTurns(call, self.call(.OPP_RING_TRUNCATE, .storage, descriptor), limit) { closes, _ in
+      doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
       }
+    }
+  }
+
+  /// Takes the call's turn in the queue, and calls `body` then; again where the app is suspended right after
+  /// its turn, or a signal came between.
+  ///
+  /// - Parameters:
+  ///   - turn: what waits in the queue, a new one each time.
+  ///   - body: gets the closes as of the turn, and the end of the time limit. Returns 0 or an error number;
+  ///     nil where the app may not do it now.
+  private func takeTurns(
+    _ call: IOCall, _ turn: @autoclosure () -> IOCall, _ limit: Duration?,
+    _ body: (UInt64, ContinuousClock.Instant?) async throws(IOError) -> Int32?
+  ) async throws(IOError) {
+    let end = limit.map { ContinuousClock.now + $0 }
+    while true {
+      let closes = try await take(turn(), since: call.closesBefore, until: end)
+      let error = try await body(closes, end)
       if error == 0 { return }
       if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }
     }
@@ -223,19 +237,18 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// The ring makes no folders before Linux 5.15. So a thread that may wait does. If the app is suspended
-  /// right after its turn, it takes another turn.
+  /// The ring makes no folders before Linux 5.15. So a thread that may wait does.
   private func makeFolderElsewhere(
     _ call: IOCall, _ path: FilePath, _ permissions: FilePermissions, _ limit: Duration?
   ) async throws(IOError) {
-    let end = limit.map { ContinuousClock.now + $0 }
-    while true {
+    func turn() -> IOCall {
       var turn = self.call(.OPP_RING_MAKE_FOLDER)
       turn.subject = .path(path)
-      let closes = try await take(turn, since: call.closesBefore, until: end)
-      let error: Int32?
+      return turn
+    }
+    try await takeTurns(call, turn(), limit) { closes, end throws(IOError) in
       do throws(IOError) {
-        error = try await elsewhere(on: .storage, within: end.map { $0 - .now }) { [self] in
+        return try await elsewhere(on: .storage, within: end.map { $0 - .now }) { [self] in
           doInline(on: .storage, -1, since: closes, unlessSuspended: true) {
             path.withPlatformString { mkdir($0, permissions.rawValue) } == 0 ? 0 : errno
           }
@@ -243,8 +256,6 @@ extension AppIO {
       } catch {
         throw call.error(error.code)
       }
-      if error == 0 { return }
-      if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }
     }
   }
 
