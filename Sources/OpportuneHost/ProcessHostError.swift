@@ -48,7 +48,7 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
   /// For people: the value, and what prevented it.
   package var message: String {
     switch code {
-    case .unknownApp(let name): "there is no app '\(name)'"
+    case .unknownApp(let name): "there is no app '\(name)': opportune apps --all lists them"
     case .invalidName(let name, let limit):
       "'\(name)' cannot be an app's name: expected 1 to \(limit) of a-z, A-Z, 0-9, '.', '_' and '-', "
         + "a letter, a digit or '_' first"
@@ -57,7 +57,7 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case .otherUser(let pid, let owner): "process \(pid) cannot be an app: it is of user \(userName(owner))"
     case .program(let path, let number): "'\(path)' could not be started: \(errorText(number))"
     case .lifecycle(let name, let why): "app '\(name)': \(why)"
-    case .exempt(let name, let text): "app '\(name)' is \(text)"
+    case .exempt(let name, let text): "app '\(name)' is \(text); opportune keep \(name) --end ends that"
     case .locked(let name, let why, let isTerminated):
       "app '\(name)' is \(isTerminated ? "terminated" : "not suspended"): \(why)"
     case .display(let name, let why): "app '\(name)' is not suspended: \(why)"

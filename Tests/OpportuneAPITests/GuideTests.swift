@@ -35,7 +35,8 @@ import Testing
       "a task that was queued meanwhile sees [\"milk\", \"bread\"]",
     ],
     "testing": [
-      "backups: 24", "on the clock: 24 hours", "a day later: Write to Ada",
+      "backups: 24", "on the clock: 24 hours", "mail: made room, saved", "in its grace: background",
+      "after it: suspended", "at 90000.000s: Write to Ada",
       "browser was terminated, suspended with 314.6 MB, because 104.9 MB had to go of 943.7 MB in use; among apps that were suspended, it held 25 % of memory or more; more than 32 MB are not hibernated.",
     ],
   ]

@@ -207,7 +207,7 @@ private final class Joined {
     let joined = try Joined(.auto)
     try joined.start(#"say={"begin":7,"name":"x"}"# + "\n" + #"{"end":7}"#)
     #expect(Set(try await joined.lines(4)).contains("taskBegan 7"))
-    try await eventually("no task") { joined.hosted.entry()?.keptBy == ["task"] }
+    try await eventually("no task") { joined.hosted.entry()?.keptBy == [] }
     _ = try joined.hosted.host.suspend("app")
     #expect(try await joined.lines(1) == ["willSuspend"])
     try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }

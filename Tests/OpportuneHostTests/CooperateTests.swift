@@ -75,7 +75,7 @@ private final class Program {
     program.say("begin another")
     #expect(try await program.lines(1) == ["has time"])
     program.say("end")
-    try await eventually("the end of the task") { program.hosted.entry()?.keptBy == ["task"] }
+    try await eventually("the end of the task") { program.hosted.entry()?.keptBy == [] }
     let pids = program.hosted.entry()?.pids ?? []
     #expect(pids.count == 1)
     host.stop()

@@ -80,7 +80,7 @@ import Testing
     let hosted = try hosted(place)
     for (name, why) in [("player", "mode audio"), ("server", "its manifest")] {
       try hosted.host.start(name)
-      #expect(hosted.entry(name)?.keptBy == ["task", why])
+      #expect(hosted.entry(name)?.keptBy == [why])
       let error = #expect(throws: ProcessHostError.self) { try hosted.host.suspend(name, locks: .ignore) }
       #expect(error?.message.contains("exempt by its manifest (\(why))") == true)
       #expect(hosted.entry(name)?.state == "background")
@@ -183,7 +183,7 @@ import Testing
     first.host.stop()
     let second = try hosted(place, backend, key: key)
     #expect(second.entry("player")?.pids.contains(pid) == true)
-    #expect(second.entry("player")?.keptBy == ["task", "mode audio"])
+    #expect(second.entry("player")?.keptBy == ["mode audio"])
     try await second.end()
     // It is this process's child; no host reaps it any more.
     var status: Int32 = 0

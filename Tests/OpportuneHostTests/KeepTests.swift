@@ -11,12 +11,12 @@ import Testing
     let hosted = try Hosted(.signals)
     let pid = try hosted.shell("exec sleep 600")
     try hosted.host.keep("app", reason: "it builds")
-    #expect(hosted.entry()?.keptBy == ["task", "exempt: it builds"])
+    #expect(hosted.entry()?.keptBy == ["exempt: it builds"])
     #expect(throws: ProcessHostError(.exempt("app", "exempt: it builds"))) { try hosted.host.suspend("app") }
     #expect(hosted.entry()?.state == "background")
     #expect(!isStopped(pid))
     try hosted.host.endKeeping("app")
-    #expect(hosted.entry()?.keptBy == ["task"])
+    #expect(hosted.entry()?.keptBy == [])
     try hosted.host.suspend("app")
     #expect(hosted.entry()?.state == "suspended")
     #expect(throws: ProcessHostError(.lifecycle("app", "it does not run: it is suspended"))) {
@@ -36,7 +36,7 @@ import Testing
     try hosted.host.keep("app", seconds: 0.3, reason: "for a while")
     #expect(throws: ProcessHostError.self) { try hosted.host.suspend("app") }
     // Nothing but the host's own timer takes it away: the list looks and changes nothing.
-    try await eventually("its end") { hosted.entry()?.keptBy == ["task"] }
+    try await eventually("its end") { hosted.entry()?.keptBy == [] }
     #expect(start.duration(to: .now) >= .milliseconds(300))
     try hosted.host.suspend("app")
     #expect(hosted.entry()?.state == "suspended")

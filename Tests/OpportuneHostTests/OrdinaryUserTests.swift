@@ -6,16 +6,16 @@ import Testing
 
 /// A host without any privilege, and another user who asks it.
 @Suite(.bounded) struct OrdinaryUserTests {
-  private static let become = ["/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+  static let become = ["/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
   private static let why: Comment = "only root becomes nobody, and nobody must be able to reach the program"
-  private static let isPossible: Bool = {
+  static let isPossible: Bool = {
     guard geteuid() == 0, let path = try? command().path,
       let status = try? run(become + ["test", "-x", path]).status
     else { return false }
     return status == 0
   }()
 
-  private static func run(_ words: [String]) throws -> (status: Int32, output: String, errors: String) {
+  static func run(_ words: [String]) throws -> (status: Int32, output: String, errors: String) {
     let process = Process()
     process.executableURL = URL(filePath: words[0])
     process.arguments = Array(words.dropFirst())

@@ -33,7 +33,7 @@ import Testing
     let entry = try #require(hosted.entry())
     #expect(entry.state == "background")
     #expect(entry.pids.contains(pid))
-    #expect(entry.keptBy == ["task"])
+    #expect(entry.keptBy == [])
     #expect(entry.memoryBytes > 0)
     #expect((entry.cgroup == nil) == (backend == .signals))
     #expect(getpgid(pid) == pid)

@@ -43,7 +43,16 @@ struct RunCommand: ParsableCommand {
     if let app {
       var request = HostRequest(.start, name: app)
       request.foreground = foreground
-      let answer = try socket.ask(request, within: patience.limit)
+      let answer: HostAnswer
+      do {
+        answer = try socket.ask(request, within: patience.limit)
+      } catch let failure as Failure {
+        // Who forgets the two dashes, as a rule.
+        guard failure.description.contains("there is no app"), ProgramFile.find(app).path != nil else {
+          throw failure
+        }
+        throw Failure(failure.description + "; a program is run by: opportune run -- \(shellWord(app))")
+      }
       for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
       let what = answer.pid.map { "was started: process \($0)" } ?? "runs already"
       return try StandardOutput.write("app '\(app.printable)' \(what)\n")

@@ -59,6 +59,8 @@ extension AppHost {
       return
     }
     // Posted after the current effects.
-    Task { if self.residents[id]?.audio === pump { try? self.post(.app(id, .realTimeCode(file))) } }
+    soon { [stream = pump.stream] in
+      if $0.residents[id]?.audio?.stream === stream { try? $0.post(.app(id, .realTimeCode(file))) }
+    }
   }
 }

@@ -29,6 +29,6 @@ extension AppHost {
     // Every buffer must be asked, since the question resets its flag.
     guard resident.buffers.count(where: { $0.takeStray() }) > 0 else { return }
     // Posted after the current effects.
-    Task { try? self.post(.app(resident.app.id, .drewInBackground)) }
+    soon { [id = resident.app.id] in try? $0.post(.app(id, .drewInBackground)) }
   }
 }

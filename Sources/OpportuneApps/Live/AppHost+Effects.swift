@@ -25,10 +25,13 @@ extension AppHost {
     case .restrict(let restrictions): restrict(id, restrictions)
     case .expire(let task):
       // Runs beside a callback that does not return: the handler's time is limited.
-      if let expired = expirations[task], let app = residents[id]?.app {
-        _ = try? app.task(priority: .high) { if !app.isOver { expired() } }
+      if let expired = expirations[task], let resident = residents[id] {
+        if expired.endsTask { resident.expiring.insert(task) }
+        call(resident) { app, _ in if !app.isOver { expired.handler() } }
       }
-    case .taskEnded(let task): expirations[task] = nil
+    case .taskEnded(let task):
+      expirations[task] = nil
+      residents[id]?.expiring.remove(task)
     case .pauseAudio:
       followAudio(id)
       enqueue(id) { delegate, _, _ in await delegate.audioShouldPause() }
@@ -53,8 +56,13 @@ extension AppHost {
       tellRealTimeCode(of: id)
     case .taskBegan: watchWork(id)
     case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .lockGranted, .diagnose:
-      if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding {
-        finish(resident)
+      guard case .diagnose(let diagnosis) = action, let resident = residents[id] else { return }
+      switch diagnosis {
+      case .callbackOverrun:
+        resident.isLate = true
+        if resident.isEnding { finish(resident) }
+      case .sliceOverrun, .fetchOverrun: resident.isLate = true
+      default: break
       }
     }
   }
@@ -91,7 +99,7 @@ extension AppHost {
     // Without a scheduler app the app cannot run. It exits after the other effects of this event were carried
     // out.
     guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else {
-      Task { if self.residents[id] == nil { try? self.post(.app(id, .exited)) } }
+      soon { if $0.residents[id] == nil { try? $0.post(.app(id, .exited)) } }
       return
     }
     let app = HostedApp(id: id, manifest: manifest, app: place, host: WeakHost(self), life: lives)
@@ -110,6 +118,7 @@ extension AppHost {
     for broker in brokers { broker.has(delegate, app) }
     resident.startWaiting()
     callNext(resident)
+    wakeIfSettled()
   }
 
   func resume(_ id: AppID) {
@@ -175,6 +184,7 @@ extension AppHost {
     }
     resident.callbacks.removeFirst()
     resident.isCalling = false
+    resident.isLate = false
     if callback == .didEnterBackground, !resident.callbacks.contains(callback) {
       for buffer in resident.buffers { buffer.watch() }
     }
@@ -185,6 +195,7 @@ extension AppHost {
     }
     callNext(resident)
     if resident.isEnding, resident.callbacks.isEmpty { finish(resident) }
+    wakeIfSettled()
   }
 
   func restrict(_ id: AppID, _ restrictions: Restrictions) {
@@ -211,7 +222,7 @@ extension AppHost {
     for place in places { place.suspend() }
     if places.allSatisfy({ $0.activity == .suspended }) {
       // Posted after the other effects of this event.
-      Task { self.stopped(app) }
+      soon { $0.stopped(app) }
     } else {
       beside { host in
         for place in places { await place.untilSuspended() }

@@ -27,38 +27,44 @@ extension AppHost {
       reap(app.id)
     } else {
       ending[app.id, default: []].append(app)
-      later(at: control.clock.now.advanced(by: policy.sliceAllowance)) { $0.reportUnending(app) }
+      later(after: policy.sliceAllowance) { $0.reportUnending(app) }
     }
   }
 
   func isEmpty(_ id: AppID, _ life: UInt64) {
     ending[id]?.removeAll { $0.life == life }
+    virtual?.unending.remove(life)
     if ending[id]?.isEmpty == true {
       ending[id] = nil
       reap(id)
     }
+    wakeIfSettled()
   }
 
   func reap(_ id: AppID) {
     guard system.state(of: id) == .terminated, residents[id] == nil else { return }
     // Posted after the current effects.
-    Task {
-      if self.system.state(of: id) == .terminated, self.residents[id] == nil {
-        try? self.post(.app(id, .reaped))
-      }
+    soon {
+      if $0.system.state(of: id) == .terminated, $0.residents[id] == nil { try? $0.post(.app(id, .reaped)) }
     }
   }
 
   func reportUnending(_ app: HostedApp) {
     guard ending[app.id]?.contains(where: { $0 === app }) == true else { return }
     tellObservers(AppHost.Event(moment: system.now, app: app.id, action: .diagnose(.unendingSlice)))
+    virtual?.unending.insert(app.life)
   }
 
   // MARK: Tasks
 
-  func beginTask(
-    _ kind: TaskKind, _ app: HostedApp, _ expired: @escaping @Sendable () -> Void
-  ) throws(HostError) -> TaskID {
+  /// What is called when the time of a task is up.
+  struct Expiration {
+    let handler: @Sendable () -> Void
+    /// Whether the task ends soon after it, without more of the app's code.
+    let endsTask: Bool
+  }
+
+  func beginTask(_ kind: TaskKind, _ app: HostedApp, _ expired: Expiration) throws(HostError) -> TaskID {
     guard residents[app.id]?.app === app else { throw HostError(.terminated(app.manifest.identifier)) }
     let effects: [Effect]
     do {

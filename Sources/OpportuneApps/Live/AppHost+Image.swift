@@ -39,6 +39,7 @@ extension AppHost {
       return
     }
     resident.image = image
+    resident.isLate = false
     try? post(.app(app.id, .stopped))
   }
 

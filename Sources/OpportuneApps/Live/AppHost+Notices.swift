@@ -28,15 +28,39 @@ extension AppHost {
     _ id: AppID, _ body: @escaping @Sendable (any AppDelegate, HostedApp, WeakHost) async -> Void
   ) {
     guard let resident = residents[id], !resident.isEnding else { return }
-    let (app, host) = (resident.app, WeakHost(self))
     func start(_ delegate: any AppDelegate) {
-      _ = try? app.task(priority: .high) {
+      call(resident) { app, host in
         // An app that has ended meanwhile receives no more notices.
         if !app.isOver { await body(delegate, app, host) }
       }
     }
     resident.waiting.append((resident.callbacks.count, start))
     resident.startWaiting()
+  }
+
+  /// Runs code of an app on its executor; in virtual time the host knows when it has returned.
+  func call(_ resident: Resident, _ body: @escaping @Sendable (HostedApp, WeakHost) async -> Void) {
+    let (app, host) = (resident.app, WeakHost(self))
+    guard virtual != nil else {
+      _ = try? app.task(priority: .high) { await body(app, host) }
+      return
+    }
+    resident.calls += 1
+    do {
+      try app.task(priority: .high) {
+        await body(app, host)
+        await host.value?.callReturned(app)
+      }
+    } catch {
+      resident.calls -= 1
+    }
+  }
+
+  private func callReturned(_ app: HostedApp) {
+    guard let resident = residents[app.id], resident.app === app else { return }
+    resident.calls -= 1
+    resident.isLate = false
+    wakeIfSettled()
   }
 }
 

@@ -25,6 +25,10 @@ extension AppHost {
       return
     }
     guard meter.looks == nil, meter.seen == nil || workPause(app) != nil else { return }
+    guard virtual == nil else {
+      beside { _ = await $0.value?.look(at: app) }
+      return
+    }
     let clock = control.clock
     meter.looks = beside { host in
       while let pause = await host.value?.look(at: app) {
@@ -54,7 +58,8 @@ extension AppHost {
 
   /// Reports the CPU time since the last look. Returns the time until the next look: as the system requests,
   /// but at least a quantum, which is the resolution of the scheduler.
-  private func look(at app: HostedApp) async -> Duration? {
+  @discardableResult
+  func look(at app: HostedApp) async -> Duration? {
     let used = await app.app.cpuTime()
     guard !Task.isCancelled, let meter = residents[app.id]?.work, residents[app.id]?.app === app else {
       return nil

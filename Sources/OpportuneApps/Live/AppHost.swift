@@ -17,6 +17,9 @@ import OpportuneScheduler
 /// lives of its apps end like that of a suspended app, without a callback: tasks and queued closures are
 /// cancelled, and brokers release the apps' resources. From then on calls of the apps throw ``HostError``
 /// with the code `terminated`, and observers' streams end.
+///
+/// In a test, ``inVirtualTime(scheduler:policy:)`` makes one whose time goes on by ``advance(by:waitingForApps:)``
+/// alone.
 public actor AppHost {
   /// Makes the delegate of a life, on the app's own executor, before its callbacks. Its time counts as that
   /// of ``AppDelegate/didFinishLaunching(_:)``, and delays no other app.
@@ -43,10 +46,12 @@ public actor AppHost {
   private var timer: (moment: Moment, task: Task<Void, Never>)?
   var wallClock: WallClockWatch?
   /// Whether the program posts the wall-clock time itself.
-  private(set) var isToldTheTime = false
+  private(set) var isToldTheTime: Bool
+  /// What is on its way in virtual time; `nil`: the time is the machine's.
+  var virtual: VirtualTime?
   /// Ended lives of which some code still runs.
   var ending: [AppID: [HostedApp]] = [:]
-  var expirations: [TaskID: @Sendable () -> Void] = [:]
+  var expirations: [TaskID: Expiration] = [:]
 
   /// An app with a current life.
   // Sendable: accessed on the host's strand only, the last time after the host's end.
@@ -63,6 +68,12 @@ public actor AppHost {
     var notices = 0
     var buffers: [DrawingBuffer] = []
     var isEnding = false
+    /// The number of other calls of the delegate, and of handlers of expirations, that have not returned.
+    var calls = 0
+    /// Expired tasks that end by themselves, since their body was cancelled.
+    var expiring: Set<TaskID> = []
+    /// Whether one of its calls was found to be too long.
+    var isLate = false
     var audio: AudioPump?
     let work = WorkMeter()
     /// The number of restorations from the store that have not ended.
@@ -89,9 +100,12 @@ public actor AppHost {
     try self.init(scheduler: scheduler, policy: policy, brokers: [])
   }
 
-  /// - Parameter brokers: receive what each app may use.
+  /// - Parameters:
+  ///   - brokers: receive what each app may use.
+  ///   - isVirtual: whether the time goes on by ``advance(by:waitingForApps:)`` alone.
   package init(
-    scheduler: Scheduler? = nil, policy: AppsPolicy = .standard, brokers: [any ResourceBroker]
+    scheduler: Scheduler? = nil, policy: AppsPolicy = .standard, brokers: [any ResourceBroker],
+    isVirtual: Bool = false
   ) throws(HostError) {
     do {
       system = try AppSystem(policy: policy)
@@ -109,6 +123,8 @@ public actor AppHost {
     }
     self.policy = policy
     self.brokers = brokers
+    virtual = isVirtual ? VirtualTime() : nil
+    isToldTheTime = isVirtual  // its date goes with its time
     start = control.clock.now
   }
 
@@ -271,10 +287,13 @@ public actor AppHost {
 
   // MARK: Time
 
-  var clock: Moment { max(system.now, Moment.zero + start.duration(to: control.clock.now)) }
+  var clock: Moment {
+    virtual != nil ? system.now : max(system.now, Moment.zero + start.duration(to: control.clock.now))
+  }
 
   /// Sets the one timer for the nearest deadline; removes it if there is none.
   func rearm() {
+    if virtual != nil { return wakeIfSettled() }
     let next = system.nextDeadline
     if let timer, let next, timer.moment <= next { return }  // it is set again when it fires
     timer?.task.cancel()

@@ -121,7 +121,7 @@ public final class HostedApp: Sendable {
   public func beginTask(
     _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
   ) async throws(HostError) -> TaskID {
-    try await host().beginTask(kind, self, expired)
+    try await host().beginTask(kind, self, AppHost.Expiration(handler: expired, endsTask: false))
   }
 
   /// Ends a background task.
@@ -144,7 +144,8 @@ public final class HostedApp: Sendable {
     }
     let task: TaskID
     do {
-      task = try await beginTask(kind) { work.cancel() }
+      let expired = AppHost.Expiration(handler: { work.cancel() }, endsTask: true)
+      task = try await host().beginTask(kind, self, expired)
     } catch {
       work.cancel()
       grant.finish()
@@ -260,6 +261,8 @@ public struct HostError: Error, Sendable, Equatable {
     case memory(String)
     /// The requested audio is not possible; the reason.
     case audio(String)
+    /// The host's time is the machine's, and is not moved by hand.
+    case time
   }
 
   /// The kind of error.
@@ -276,6 +279,8 @@ public struct HostError: Error, Sendable, Equatable {
     case .policy(let error): "\(error)"
     case .scheduler(let error): "\(error)"
     case .memory(let message), .audio(let message): message
+    case .time:
+      "the host goes by the machine's clock, which cannot be advanced; AppHost.inVirtualTime() makes one that waits for it"
     }
   }
 }

@@ -36,8 +36,7 @@ extension HostCore {
     _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     if let why = app.declaredKeep {
-      throw ProcessHostError(
-        .exempt(app.name, "exempt by its manifest (\(why)); opportune keep --end ends that"))
+      throw ProcessHostError(.exempt(app.name, "exempt by its manifest (\(why))"))
     }
     if let exemption = app.exemption, !exemption.isOver(at: now) {
       throw ProcessHostError(.exempt(app.name, exemption.text))

@@ -232,7 +232,7 @@ final class HostCore {
         state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
         memoryBytes: ProcessTable.memory(of: members),
-        keptBy: (app.task == nil ? [] : ["task"]) + (app.declaredKeep.map { [$0] } ?? [])
+        keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         notes: app.notes)

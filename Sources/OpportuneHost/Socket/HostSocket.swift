@@ -92,6 +92,7 @@ package enum HostSocket {
       return answer
     }
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
+    let told = notes(of: name, host) ?? []
     switch request.request {
     case .apps, .adopt, .join: break
     case .warn: try host.warn(name)
@@ -113,6 +114,11 @@ package enum HostSocket {
     case .terminate: try host.terminate(name)
     }
     answer.notes = notes(of: name, host)
+    // Who brings it forward is told each time what is not as in front; else what is new.
+    if request.request != .front, request.request != .start {
+      let new = answer.notes?.filter { !told.contains($0) } ?? []
+      answer.notes = new.isEmpty ? nil : new
+    }
     return answer
   }
 

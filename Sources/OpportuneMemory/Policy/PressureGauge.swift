@@ -41,7 +41,7 @@ public struct PressureGauge: Sendable, Hashable {
   /// The hysteresis, as a share of the capacity: 0 up to less than `warning`.
   public let margin: Double
   /// The level after the last reading.
-  package private(set) var level = PressureLevel.normal
+  public private(set) var level = PressureLevel.normal
 
   /// Makes a gauge.
   ///
@@ -70,9 +70,11 @@ public struct PressureGauge: Sendable, Hashable {
   /// Warning at 50 %, critical at 75 %; each is left at 5 % less.
   public static let standard = PressureGauge(unchecked: .half, .threeQuarters, 0.05)
 
-  /// Adds a reading. Returns the new level if it has changed.
+  /// Adds a reading. A broker does so for its own gauge; a test may, to see which readings change the level.
+  ///
+  /// - Returns: the new level if it has changed.
   @discardableResult
-  package mutating func update(_ reading: MemoryReading) -> PressureLevel? {
+  public mutating func update(_ reading: MemoryReading) -> PressureLevel? {
     // With no memory in use the level is normal, whatever the margin.
     let next: PressureLevel
     if reading.inUse == 0 {

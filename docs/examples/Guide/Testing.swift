@@ -16,25 +16,39 @@ struct TestClock: Clock {
   }
 }
 
-struct Mail: AppDelegate {}
+/// An app; the same in a test as in the program.
+actor Mail: AppDelegate {
+  private(set) var did: [String] = []
+  func didEnterBackground() { did.append("saved") }
+  func didReceiveMemoryWarning() { did.append("made room") }
+}
 
 func testing() async throws {
   let clock = TestClock()
   print("backups: \(try await backUp(every: .seconds(3_600), times: 24, on: clock))")
   print("on the clock: \(Int(clock.now.seconds / 3_600)) hours")
 
-  var policy = AppsPolicy()
-  policy.suspendsOnReturn = true  // as soon as it has saved, not five seconds later
-  let host = try AppHost(policy: policy)
+  let host = try AppHost.inVirtualTime()  // delegates are called as ever, but the test moves the time
+  let mail = Mail()
+  let app = try await host.launch(Manifest(identifier: "mail")) { _ in mail }
+  try await app.post(.schedule(LocalNotification(fireDate: .instant(90_000), body: "Write to Ada")))
+
+  var gauge = PressureGauge.standard  // warns from half of the memory on
+  if gauge.update(MemoryReading(capacity: 1 << 30, inUse: 600 << 20)) == .warning {
+    try await host.post(.app(app.id, .memoryWarning))
+  }
+  try await host.leave(app.id)
+  try await host.advance(by: .milliseconds(4_999))  // no sleep, and yet its callbacks have returned
+  print("mail: \(await mail.did.joined(separator: ", "))")
+  print("in its grace: \(await app.state())")
+  try await host.advance(by: .milliseconds(1))
+  print("after it: \(await app.state())")
+
   let events = await host.observe()
-  let mail = try await host.launch(Manifest(identifier: "mail")) { _ in Mail() }
-  try await host.post(.wallClock(1_000))  // from now on the host's date is what it is told
-  try await mail.post(.schedule(LocalNotification(fireDate: .instant(90_000), body: "Write to Ada")))
-  try await host.leave(mail.id)
-  for await event in events {  // no sleep in a test: what it waits for comes as an event
-    if case .moved(_, .suspended, _) = event.action { try await host.post(.wallClock(90_000)) }
+  try await host.advance(by: .seconds(172_800))  // two days
+  for await event in events {
     guard case .notify(let note) = event.action else { continue }
-    print("a day later: \(note.body)")
+    print("at \(event.moment): \(note.body)")
     break
   }
 
