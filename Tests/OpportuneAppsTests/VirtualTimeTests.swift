@@ -49,9 +49,11 @@ import Testing
     let probe = Probe()
     let events = await host.observe()
     let app = try await host.launch(Manifest(identifier: "notes")) { _ in probe }
+    try await host.advance(by: .zero)
     try await host.leave(app.id)
     try await host.advance(by: .milliseconds(4999))
-    #expect(await probe.calls == ["launched by user", "active", "resigns", "saves"])
+    let calls = await probe.calls
+    #expect(calls == ["launched by user", "active", "resigns", "saves"])
     #expect(await host.state(of: app.id) == .background)
     #expect(await host.timeRemaining(of: app.id) == .milliseconds(1))
     try await host.advance(by: .milliseconds(1))

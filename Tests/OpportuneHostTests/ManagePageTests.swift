@@ -50,7 +50,8 @@ import Testing
         + ["timeout", "-k", "5", "50", "sh", script.path, "--backend", setting.backend.rawValue])
     #expect(status == 0, "\(errors)")
     #expect(try page().contains("<!-- prints -->\n```text\n\(output)```\n"), "\(output)")
-    #expect(errors.contains("app 'player' is exempt by its manifest (mode audio); opportune keep player --end"))
+    #expect(
+      errors.contains("app 'player' is exempt by its manifest (mode audio); opportune keep player --end"))
     #expect(errors.contains(": a backup; opportune keep indexer --end ends that"))
     #expect(errors.contains("there is no app 'build': opportune apps --all lists them"))
   }

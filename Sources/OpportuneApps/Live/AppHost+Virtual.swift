@@ -24,8 +24,9 @@ extension AppHost {
   /// ```swift
   /// let host = try AppHost.inVirtualTime()
   /// let notes = try await host.launch(Manifest(identifier: "notes")) { _ in Notes() }
+  /// try await host.advance(by: .zero)  // it has launched, and is active
   /// try await host.leave(notes.id)
-  /// try await host.advance(by: .seconds(5))  // the grace: didEnterBackground has returned, notes is suspended
+  /// try await host.advance(by: .seconds(5))  // didEnterBackground has returned, notes is suspended
   /// ```
   ///
   /// Dates go with its time, from the beginning of 1970 until the test posts ``SystemEvent/wallClock(_:)``.
@@ -47,8 +48,12 @@ extension AppHost {
   /// Before the first moment and after each the host waits until its apps have done what was asked of them:
   /// callbacks and other calls of a delegate have returned, expired tasks of
   /// ``HostedApp/withBackgroundTask(_:_:)`` have ended, suspended apps are quiet, and terminated apps are
-  /// gone. So a delegate takes as long as it likes, and no time passes for it. Tasks and closures of an app are
-  /// not waited for: they may go on for as long as the app.
+  /// gone. So a delegate takes as long as it likes, and no time passes for it. Tasks and closures of an app
+  /// are not waited for: they may go on for as long as the app.
+  ///
+  /// Let the apps catch up by `advance(by: .zero)` between two things that a test does: an app that leaves
+  /// before it has launched does not become active in between, and without that call it is chance whether it
+  /// has launched.
   ///
   /// Call it from one task at a time, and from no delegate, which would wait for itself. It returns early
   /// where the calling task is cancelled.

@@ -18,8 +18,8 @@ import OpportuneScheduler
 /// cancelled, and brokers release the apps' resources. From then on calls of the apps throw ``HostError``
 /// with the code `terminated`, and observers' streams end.
 ///
-/// In a test, ``inVirtualTime(scheduler:policy:)`` makes one whose time goes on by ``advance(by:waitingForApps:)``
-/// alone.
+/// In a test, ``inVirtualTime(scheduler:policy:)`` makes one whose time goes on by
+/// ``advance(by:waitingForApps:)`` alone.
 public actor AppHost {
   /// Makes the delegate of a life, on the app's own executor, before its callbacks. Its time counts as that
   /// of ``AppDelegate/didFinishLaunching(_:)``, and delays no other app.

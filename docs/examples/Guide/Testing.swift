@@ -31,6 +31,7 @@ func testing() async throws {
   let host = try AppHost.inVirtualTime()  // delegates are called as ever, but the test moves the time
   let mail = Mail()
   let app = try await host.launch(Manifest(identifier: "mail")) { _ in mail }
+  try await host.advance(by: .zero)  // no time passes, but the app has launched
   try await app.post(.schedule(LocalNotification(fireDate: .instant(90_000), body: "Write to Ada")))
 
   var gauge = PressureGauge.standard  // warns from half of the memory on
