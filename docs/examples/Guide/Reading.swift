@@ -4,7 +4,7 @@ import Logging
 import MetricsTestKit
 import Opportune
 
-/// One long job, jobs that block, and one that does not end; then what is told of them.
+/// Jobs that block, a long one, and one that does not end; then what is told of them.
 func reading() async throws {
   LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
   let backend = TestMetrics()  // in place of Prometheus or another
@@ -16,14 +16,14 @@ func reading() async throws {
   let app = try scheduler.makeApp(named: "app")
   var reporter = MetricsReporter()  // SchedulerService calls one every ten seconds
 
+  let semaphore = DispatchSemaphore(value: 0)
+  for _ in 0..<4 { try app.submit { semaphore.wait() } }  // blocks the thread; an await would not
+  await app.task(name: "after them") { for _ in 0..<4 { semaphore.signal() } }.value
+
   await app.task(name: "long") {  // computes for longer than its quantum, 10 ms
     let end = clock() + CLOCKS_PER_SEC / 10
     while clock() < end {}
   }.value
-
-  let semaphore = DispatchSemaphore(value: 0)
-  for _ in 0..<4 { try app.submit { semaphore.wait() } }  // blocks the thread; an await would not
-  await app.task(name: "after them") { for _ in 0..<4 { semaphore.signal() } }.value
 
   try app.submit { semaphore.wait() }  // one that does not end
   do {
