@@ -66,7 +66,7 @@ import Testing
     let calls = Counter()
     do {
       let first = try open(of: calls)
-      #expect(throws: PushError(.taken(place, "a host that listens there"))) { try open() }
+      #expect(throws: PushError(.taken(place, "a host that listens"))) { try open() }
       try await push()
       #expect(calls.value == 1, "it goes on as before")
       withExtendedLifetime(first) {}
@@ -74,7 +74,7 @@ import Testing
     // One that is stopped, and has a full queue.
     let stopped = try leaveSocket(listens: true)
     let waiting = try LocalSocket.connection(to: place)
-    #expect(throws: PushError(.taken(place, "a host that listens there"))) { try open() }
+    #expect(throws: PushError(.taken(place, "a host that listens"))) { try open() }
     for one in [waiting, stopped] { close(one) }
     unlink(place)
     // Of another kind, and open.
@@ -177,7 +177,7 @@ import Testing
       let opened = all.compactMap { try? $0.get() }
       #expect(opened.count == 1, "round \(round)")
       for case .failure(let error) in all {
-        #expect(error.code == .taken(place, "a host that listens there"))
+        #expect(error.code == .taken(place, "a host that listens"))
       }
       try await push()
       withExtendedLifetime(opened) {}

@@ -59,13 +59,18 @@ import Testing
   /// As who has forgotten the two dashes.
   @Test func whoForgetsTheDashesIsToldOfThem() async throws {
     let place = try Place()
-    let host = try await HostProgram(place, .signals)
+    let errors = try Output()
+    let host = try await HostProgram(
+      place, .signals, options: ["--manifests", place.folder.appending(path: "none").path], errors: errors)
+    #expect(try await errors.line("Note: there is no folder").contains("none' of manifests yet"))
     func run(_ words: String...) throws -> String {
       try OrdinaryUserTests.run([command().path, words[0], "--socket", place.path] + words.dropFirst()).errors
     }
     #expect(try run("run", "true").contains("a program is run by: opportune run -- true"))
     #expect(try !run("run", "no-such-program").contains("opportune run --"))
     #expect(try !run("front", "true").contains("opportune run --"))
+    #expect(try run("run", "sleep", "-x", "9").contains("behind '--': opportune run -- sleep -x 9\n"))
+    #expect(try !run("run", "--foregroud", "no-such-program").contains("behind '--'"))
     host.end()
   }
 }

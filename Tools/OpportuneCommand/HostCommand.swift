@@ -145,6 +145,9 @@ struct HostCommand: ParsableCommand {
           left.isEmpty ? "no app was left\n" : "left, and running now: \(left.joined(separator: ", "))\n")
       }
       running.host = host
+      for folder in manifests where !isFolder(folder) {
+        printToStandardError("Note: there is no folder '\(folder.printable)' of manifests yet")
+      }
       if let note = choice.note { printToStandardError("Note: \(note.printable)") }
       for note in host.notes { printToStandardError("Note: \(note)") }
       try StandardOutput.write("The host listens at '\(path)'.\n")
@@ -164,6 +167,11 @@ struct HostCommand: ParsableCommand {
     } catch let error as ProcessHostError {
       throw Failure(error.message)
     }
+  }
+
+  private func isFolder(_ path: String) -> Bool {
+    var isFolder = ObjCBool(false)
+    return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) && isFolder.boolValue
   }
 
   private func catalog() -> ManifestCatalog {

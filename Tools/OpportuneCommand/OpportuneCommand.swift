@@ -106,6 +106,7 @@ struct OpportuneCommand: ParsableCommand {
       printToStandardError(text)
     } else {
       writeToStandardError(escaped(text, error) + "\n")
+      if let hint = RunCommand.hint(for: arguments) { writeToStandardError(hint + "\n") }
     }
     return status.rawValue
   }

@@ -28,6 +28,19 @@ struct RunCommand: ParsableCommand {
   @Argument(parsing: .postTerminator, help: "The program and its arguments, behind '--'.")
   var command: [String] = []
 
+  /// What else to tell whose arguments are not understood, where they are a program's without '--' before it.
+  static func hint(for arguments: [String]) -> String? {
+    guard arguments.first == configuration.commandName, !arguments.contains("--"),
+      let start = arguments.dropFirst().firstIndex(where: { ProgramFile.find($0).path != nil })
+    else { return nil }
+    let program = arguments[start...].map { word in
+      let dashes = word.prefix { $0 == "-" }  // as those of a file's name they would be hidden
+      let rest = word.dropFirst(dashes.count)
+      return dashes.isEmpty || !rest.isEmpty ? dashes + shellWord(String(rest)) : String(dashes)
+    }.joined(separator: " ")
+    return "A program stands behind '--': opportune run -- \(program)"
+  }
+
   func validate() throws {
     if let app {
       guard command.isEmpty else {

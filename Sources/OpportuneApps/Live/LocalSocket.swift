@@ -221,7 +221,7 @@ package enum LocalSocket {
       return
     }
     guard file.isSocket else { throw PushError(.taken(path, file.what)) }
-    let host = "a host that listens there"
+    let host = "a host that listens"
     let (probe, address) = try open(path)
     defer { close(probe) }
     // Must not block where the queue is full, as of a stopped host.
