@@ -80,7 +80,7 @@ final class HostKills {
 
   /// Whether it stays until it is ended: others come and go all the time.
   private func isLasting(_ process: ProcessStat) -> Bool {
-    SystemFile.text("/proc/\(process.pid)/cmdline")?.contains("100000") == true
+    SystemFile.text("/proc/\(process.pid)/cmdline") == "sleep\0100000\0"
   }
 
   private func isFrozen(_ process: ProcessStat) -> Bool {
@@ -238,8 +238,11 @@ final class HostKills {
       await Task.yield()
       left = left.filter(isFrozen)
     }
-    slowestThaw = max(slowestThaw, began.duration(to: .now))
-    if aftermath == .wardenFirst { host = try await Self.start(place, backend, errors) }
+    // Else the start of the next host is in it.
+    if aftermath == .wardenFirst {
+      slowestThaw = max(slowestThaw, began.duration(to: .now))
+      host = try await Self.start(place, backend, errors)
+    }
   }
 
   private func wrong(_ what: String) -> Wrong { Wrong(description: "kill \(round): \(what)") }
