@@ -114,7 +114,11 @@ final class GroupMaker {
       else { continue }
       let group = ControlGroup(path: path)
       try? group.thaw()
-      if group.members().isEmpty { group.remove() } else { groups.append(Leftover(name: entry.name, group: group)) }
+      if group.members().isEmpty {
+        group.remove()
+      } else {
+        groups.append(Leftover(name: entry.name, group: group))
+      }
     }
     let byPath = Dictionary(
       recorded.values.compactMap { entry in entry.group.map { ($0, entry) } }, uniquingKeysWith: { $1 })

@@ -91,7 +91,8 @@ final class HostRecord {
 
   private func note(_ error: Int32) -> [String] {
     error == 0
-      ? [] : ["'\(path)' could not be written: \(errorText(error)); a host that is killed may not know all again"]
+      ? []
+      : ["'\(path)' could not be written: \(errorText(error)); a host that is killed may not know all again"]
   }
 
   /// A file that has not all is never seen.

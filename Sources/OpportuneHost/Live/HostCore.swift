@@ -58,7 +58,8 @@ final class HostCore {
       declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
       try? begin(
-        name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: left.group.members().first ?? 0, foreground: false,
+        name, group: left.group, mark: left.mark ?? maker.mark(of: name),
+        first: left.group.members().first ?? 0, foreground: false,
         declared: declared, notes: ["it was left by a host before"])
     }
   }
