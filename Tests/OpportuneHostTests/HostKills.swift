@@ -5,8 +5,9 @@ import Testing
 
 @testable import OpportuneHost
 
-/// Kills `opportune host` by SIGKILL, again and again, while a client of it launches, adopts, suspends, resumes,
-/// fronts and terminates apps with children, and looks after each kill at what has become of their processes.
+/// Kills `opportune host` by SIGKILL, again and again, while a client of it launches, adopts, suspends,
+/// resumes, fronts and terminates apps with children, and looks after each kill at what has become of their
+/// processes.
 ///
 /// What there is, is told by the programs' environments and by /proc, not by the host.
 final class HostKills {

@@ -72,8 +72,8 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
 /* --- The warden ------------------------------------------------------------------------------- */
 
 /*
- * The turn of a host among those of one key and user: a descriptor that no other process gets as long as one has
- * it. -EADDRINUSE: another has it, as the warden of a host that was killed, until it has thawed all.
+ * The turn of a host among those of one key and user: a descriptor that no other process gets as long as one
+ * has it. -EADDRINUSE: another has it, as the warden of a host that was killed, until it has thawed all.
  */
 int opp_host_warden_turn(const char *_Nonnull key);
 
@@ -86,8 +86,8 @@ int opp_host_warden_turn(const char *_Nonnull key);
 int opp_host_warden_start(const char *_Nullable folder, int turn, pid_t *_Nonnull warden);
 
 /*
- * Tells it of a process that was stopped, or that was continued. Waits where the channel is full, for a second at
- * most: then -EAGAIN, and it does not know of the process.
+ * Tells it of a process that was stopped, or that was continued. Waits where the channel is full, for a
+ * second at most: then -EAGAIN, and it does not know of the process.
  */
 int opp_host_warden_tell(int channel, pid_t pid, int is_stopped);
 

@@ -2,11 +2,11 @@ import Foundation
 internal import Glibc
 internal import OpportuneBase
 
-/// What a host writes down of its apps, so that the next one knows them where it was killed: which processes it
-/// has taken in that carry no mark, and whose taking was not at its end.
+/// What a host writes down of its apps, so that the next one knows them where it was killed: which processes
+/// it has taken in that carry no mark, and whose taking was not at its end.
 ///
-/// A file of lines of JSON, each appended by one call, since a host may be killed between any two. A line that was
-/// cut off, or is none, does not count.
+/// A file of lines of JSON, each appended by one call, since a host may be killed between any two. A line
+/// that was cut off, or is none, does not count.
 ///
 /// Used by one thread at a time.
 final class HostRecord {
