@@ -7,11 +7,15 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* What the kernel puts into a buffer of getdents64; glibc has no name for it. */
@@ -66,15 +70,17 @@ static void note(struct message message, size_t *count) {
 }
 
 /* A copy of one thread of a process that may have many: nothing here may take a lock. */
-static _Noreturn void guard(int channel, int folder) {
+static _Noreturn void guard(int channel, int folder, int turn) {
     setsid();
     setpriority(PRIO_PROCESS, 0, -20); /* where it may: what is frozen waits for this process */
     prctl(PR_SET_NAME, "opportune-ward", 0, 0, 0);
     int next = fcntl(channel, F_DUPFD, 3);
     int groups = folder < 0 ? -1 : fcntl(folder, F_DUPFD, 3);
+    int held = turn < 0 ? -1 : fcntl(turn, F_DUPFD, 3);
     dup2(next, 0);
-    if (groups >= 0) dup2(groups, 1);
-    syscall(SYS_close_range, groups >= 0 ? 2 : 1, ~0u, 0);
+    if (groups >= 0) dup2(groups, 1); else close(1);
+    if (held >= 0) dup2(held, 2); else close(2);
+    syscall(SYS_close_range, 3, ~0u, 0);
 
     size_t count = 0;
     struct message message;
@@ -89,7 +95,21 @@ static _Noreturn void guard(int channel, int folder) {
     _exit(0);
 }
 
-int opp_host_warden_start(const char *folder, pid_t *warden) {
+int opp_host_warden_turn(const char *key) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    /* After a null byte: a name of no file, which goes with who has it. */
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "opportune-warden-%u-%s", geteuid(), key);
+    if (length < 0 || (size_t)length >= sizeof name.sun_path - 1) return -ENAMETOOLONG;
+    int turn = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (turn < 0) return -errno;
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    if (bind(turn, (struct sockaddr *)&name, size) == 0) return turn;
+    int number = errno;
+    close(turn);
+    return -number;
+}
+
+int opp_host_warden_start(const char *folder, int turn, pid_t *warden) {
     int ends[2], groups = -1;
     if (folder != NULL && (groups = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) return -errno;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -97,12 +117,15 @@ int opp_host_warden_start(const char *folder, pid_t *warden) {
         if (groups >= 0) close(groups);
         return -number;
     }
+    /* A full channel waits for the warden: what it is not told of would stay stopped. */
+    struct timeval patience = {.tv_sec = 1};
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     struct clone_args arguments = {.exit_signal = SIGCHLD};
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (pid == 0) guard(ends[1], groups);
+    if (pid == 0) guard(ends[1], groups, turn);
     int number = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
@@ -117,6 +140,8 @@ int opp_host_warden_start(const char *folder, pid_t *warden) {
 
 int opp_host_warden_tell(int channel, pid_t pid, int is_stopped) {
     struct message message = {.pid = pid, .is_stopped = is_stopped};
-    ssize_t sent = send(channel, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent;
+    do sent = send(channel, &message, sizeof message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : 0;
 }

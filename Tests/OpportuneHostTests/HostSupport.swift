@@ -13,7 +13,7 @@ final class Hosted {
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
-    pressure: MemoryPressure? = nil
+    pressure: MemoryPressure? = nil, record: String? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -23,6 +23,7 @@ final class Hosted {
     configuration.catalog = catalog
     (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
     configuration.pressure = pressure
+    configuration.record = record
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
     configuration.displayLimit = .seconds(1)

@@ -119,6 +119,7 @@ struct HostCommand: ParsableCommand {
         host: { running.host })
       var configuration = HostConfiguration()
       configuration.backend = backend
+      configuration.record = path + ".apps"
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))

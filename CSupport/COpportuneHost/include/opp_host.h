@@ -72,14 +72,23 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
 /* --- The warden ------------------------------------------------------------------------------- */
 
 /*
+ * The turn of a host among those of one key and user: a descriptor that no other process gets as long as one
+ * has it. -EADDRINUSE: another has it, as the warden of a host that was killed, until it has thawed all.
+ */
+int opp_host_warden_turn(const char *_Nonnull key);
+
+/*
  * Starts a process that sleeps until the caller ends, however that happens, or closes the descriptor that
  * this returns. Then it thaws all groups in `folder` (of cgroup v2; NULL: none), continues the processes that
  * it was told of, and ends. It is of no session of the caller's, deaf to signals but SIGKILL, and has no
- * other descriptors. Its pid is the caller's to wait for.
+ * other descriptors but a copy of `turn` (-1: none). Its pid is the caller's to wait for.
  */
-int opp_host_warden_start(const char *_Nullable folder, pid_t *_Nonnull warden);
+int opp_host_warden_start(const char *_Nullable folder, int turn, pid_t *_Nonnull warden);
 
-/* Tells it of a process that was stopped, or that was continued. Never blocks. */
+/*
+ * Tells it of a process that was stopped, or that was continued. Waits where the channel is full, for a
+ * second at most: then -EAGAIN, and it does not know of the process.
+ */
 int opp_host_warden_tell(int channel, pid_t pid, int is_stopped);
 
 #ifdef __cplusplus

@@ -10,6 +10,9 @@ final class ControlGroup: ProcessGroup {
 
   var cgroup: String? { path }
 
+  /// The group itself tells.
+  var unmarked: [ProcessID] { [] }
+
   func adopt(_ pid: pid_t) throws(ProcessHostError) {
     try write("\(pid)", to: "cgroup.procs", "process \(pid) could not be moved to '\(path)'")
   }

@@ -11,10 +11,13 @@ final class GroupMaker {
   private let key: String
   private let backend: Backend
   private var made = UInt64.random(in: 0 ... .max)
+  private let record: HostRecord?
 
+  /// - Parameter record: what is written down of the apps; `nil`: nothing.
   /// - Throws: ``ProcessHostError``: `backend`, where the one that is asked for does not work.
-  init(key: String, backend: Backend) throws(ProcessHostError) {
+  init(key: String, backend: Backend, record: HostRecord? = nil) throws(ProcessHostError) {
     self.key = key
+    self.record = record
     self.backend = backend
     var notes: [String] = []
     switch backend {
@@ -28,9 +31,12 @@ final class GroupMaker {
         notes.append("\(error); programs are stopped by signals")
       }
     }
-    warden = Warden(thawing: tree?.path)
+    warden = Warden(thawing: tree?.path, key: key)
     if warden == nil {
       notes.append("no warden could be started: what is frozen stays so if the host is killed")
+    }
+    if warden?.isBesideAnother == true {
+      notes.append("the warden of a host before has not ended, and may let go on what is suspended")
     }
     self.notes = notes
   }
@@ -47,28 +53,83 @@ final class GroupMaker {
     _ root: ProcessStat, isTree: Bool, name: String, mark: String
   ) throws(ProcessHostError) -> (any ProcessGroup, notes: [String]) {
     var notes: [String] = []
+    // Whoever is moved by then is the next host's, if this one is killed meanwhile; and so is the rest.
+    func note(_ group: String?) {
+      guard isTree else { return }
+      let entry = HostRecord.Entry(
+        name: name, mark: mark, group: group, known: [HostRecord.Known(root.id)], isTaking: true)
+      notes += record?.write(entry) ?? []
+    }
     if let tree {
       let group = try tree.group(name)
+      note(group.path)
       do throws(ProcessHostError) {
         if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
-        return (group, [])
+        return (group, notes)
       } catch {
         group.remove()
-        guard backend == .auto else { throw error }
+        guard backend == .auto else {
+          forget(mark)
+          throw error
+        }
         notes.append("\(error); it is stopped by signals")
       }
     }
+    note(nil)
     let group = SignalledGroup(mark: mark, warden: warden)
-    if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
+    do throws(ProcessHostError) {
+      if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
+    } catch {
+      forget(mark)
+      throw error
+    }
     return (group, notes)
   }
 
-  /// Thaws what a host before this one has left.
+  /// Nothing of it is to be known again.
+  func forget(_ mark: String) {
+    guard var entry = record?.entries[mark] else { return }
+    entry.hasEnded = true
+    _ = record?.write(entry)
+  }
+
+  /// Writes down what the next host would not find.
+  ///
+  /// - Returns: what could not be done, for people.
+  func note(_ name: String, _ mark: String, _ group: any ProcessGroup) -> [String] {
+    guard let record else { return [] }
+    let known = group.unmarked.map(HostRecord.Known.init)
+    return record.write(HostRecord.Entry(name: name, mark: mark, group: group.cgroup, known: known))
+  }
+
+  /// Thaws what a host before this one has left. Whose taking it had begun is taken to the end.
   func sweep() -> [Leftover] {
-    let groups = tree?.sweep() ?? []
+    let recorded = record?.entries ?? [:]
+    var groups = tree?.sweep() ?? []
+    // A host that was started elsewhere, as in another session of its user, had its groups there.
+    var paths = Set(groups.compactMap { $0.group.cgroup })
+    for entry in recorded.values {
+      guard let path = entry.group, path.hasSuffix("/opportune/\(key)/\(entry.name)"),
+        paths.insert(path).inserted, SystemFile.exists(path + "/cgroup.freeze")
+      else { continue }
+      let group = ControlGroup(path: path)
+      try? group.thaw()
+      if group.members().isEmpty {
+        group.remove()
+      } else {
+        groups.append(Leftover(name: entry.name, group: group))
+      }
+    }
+    let byPath = Dictionary(
+      recorded.values.compactMap { entry in entry.group.map { ($0, entry) } }, uniquingKeysWith: { $1 })
+    for index in groups.indices {
+      guard let group = groups[index].group as? ControlGroup, let entry = byPath[group.path] else { continue }
+      groups[index].mark = entry.mark
+      if entry.isTaking, let root = entry.known.first?.living { try? group.adopt(tree: root) }
+    }
     // Members of a control group carry the mark as well.
     let inGroups = Set(groups.flatMap { $0.group.members() })
-    let signalled = SignalledGroup.sweep(key: key, warden: warden).filter {
+    let signalled = SignalledGroup.sweep(key: key, recorded: recorded, warden: warden).filter {
       inGroups.isDisjoint(with: $0.group.members())
     }
     return groups + signalled

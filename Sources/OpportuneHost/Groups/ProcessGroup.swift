@@ -16,6 +16,9 @@ protocol ProcessGroup: AnyObject {
   /// - Throws: ``ProcessHostError``; then none of them is a member.
   func adopt(tree root: ProcessStat) throws(ProcessHostError)
 
+  /// Those that the next host would not find without being told.
+  var unmarked: [ProcessID] { get }
+
   /// The processes that have not ended.
   func members() -> [pid_t]
 
@@ -55,4 +58,6 @@ package enum Backend: String, Sendable, Hashable, CaseIterable {
 struct Leftover {
   let name: String
   let group: any ProcessGroup
+  /// As its host had written it down, or its processes carry it; `nil`: neither.
+  var mark: String?
 }

@@ -32,6 +32,12 @@ final class SignalledGroup: ProcessGroup {
 
   var cgroup: String? { nil }
 
+  /// An exec may bring the mark, or take it away: all that are known.
+  var unmarked: [ProcessID] { known.sorted { ($0.pid, $0.started) < ($1.pid, $1.started) } }
+
+  /// Takes in what a host before had known.
+  func insert(_ ids: [ProcessID]) { for id in ids { tree.insert(id) } }
+
   func adopt(_ pid: pid_t) throws(ProcessHostError) {
     guard let status = ProcessStat(of: pid), !status.hasEnded else {
       throw ProcessHostError(.process(pid, "it has ended"))
@@ -152,17 +158,24 @@ final class SignalledGroup: ProcessGroup {
   func remove() {}
 
   /// What a host of this key has left, continued.
-  static func sweep(key: String, warden: Warden?) -> [Leftover] {
+  ///
+  /// - Parameter recorded: what it has written down, by mark.
+  static func sweep(key: String, recorded: [String: HostRecord.Entry] = [:], warden: Warden?) -> [Leftover] {
     var groups: [String: SignalledGroup] = [:]
     for pid in ProcessTable.pids() {
       guard let mark = mark(of: pid), mark.hasPrefix(key + ":"), groups[mark] == nil else { continue }
       groups[mark] = SignalledGroup(mark: mark, warden: warden)
     }
+    for (mark, entry) in recorded where entry.group == nil && mark.hasPrefix(key + ":") {
+      let group = groups[mark] ?? SignalledGroup(mark: mark, warden: warden)
+      group.insert(entry.known.compactMap { $0.living?.id })
+      groups[mark] = group
+    }
     return groups.compactMap { mark, group in
       group.thawAll()
       let name = mark.split(separator: ":", omittingEmptySubsequences: false).dropFirst().first
       guard let name, !group.members().isEmpty else { return nil }
-      return Leftover(name: String(name), group: group)
+      return Leftover(name: String(name), group: group, mark: mark)
     }
   }
 }

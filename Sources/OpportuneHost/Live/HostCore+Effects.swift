@@ -49,6 +49,8 @@ extension HostCore {
         try app.classes.hurrying { () throws(ProcessHostError) in
           try app.group.freeze(within: configuration.freezeLimit)
         }
+        // What was found meanwhile.
+        app.note(maker.note(app.name, app.mark, app.group))
         return .stopped
       } catch {
         app.note(["\(error)"])

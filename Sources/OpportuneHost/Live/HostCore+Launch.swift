@@ -36,7 +36,8 @@ extension HostCore {
     // It may have ended by now, and left others.
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
-      name, group: made, first: pid, foreground: foreground, child: pidfd, declared: declared, notes: [])
+      name, group: made, mark: mark, first: pid, foreground: foreground, child: pidfd, declared: declared,
+      notes: [])
     return pid
   }
 

@@ -15,6 +15,7 @@ internal import OpportuneBase
 final class HostCore {
   let configuration: HostConfiguration
   let maker: GroupMaker
+  private let record: HostRecord?
   var system: AppSystem
   private let key: String
   private let began = ContinuousClock.now
@@ -40,19 +41,25 @@ final class HostCore {
   init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
     self.key = key
     self.configuration = configuration
-    maker = try GroupMaker(key: key, backend: configuration.backend)
+    record = configuration.record.map { HostRecord(at: $0) }
+    maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
     do throws(PolicyError) {
       system = try AppSystem(policy: configuration.policy)
     } catch {
       throw ProcessHostError(.lifecycle("", "\(error)"))
     }
-    for left in maker.sweep() {
+    let leftovers = maker.sweep()
+    _ = record?.keep(Set(leftovers.compactMap(\.mark)))
+    for left in leftovers {
+      // Two of one name are two apps.
+      guard let name = try? freeName(left.name, isExact: false) else { continue }
       var declared = try? configuration.catalog.find(left.name)
       // It is in background now, and goes on.
       declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
       try? begin(
-        left.name, group: left.group, first: left.group.members().first ?? 0, foreground: false,
+        name, group: left.group, mark: left.mark ?? maker.mark(of: name),
+        first: left.group.members().first ?? 0, foreground: false,
         declared: declared, notes: ["it was left by a host before"])
     }
   }
@@ -88,7 +95,7 @@ final class HostCore {
     if isTree { try checkDescendants(of: status) }
     let mark = maker.mark(of: name)
     let (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
-    try begin(name, group: group, first: pid, foreground: foreground, notes: notes)
+    try begin(name, group: group, mark: mark, first: pid, foreground: foreground, notes: notes)
     return (name, mark)
   }
 
@@ -118,7 +125,7 @@ final class HostCore {
   }
 
   func begin(
-    _ name: String, group: any ProcessGroup, first: pid_t, foreground: Bool, child: Int32 = -1,
+    _ name: String, group: any ProcessGroup, mark: String, first: pid_t, foreground: Bool, child: Int32 = -1,
     declared: HostManifest? = nil, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
@@ -134,13 +141,15 @@ final class HostCore {
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
-      id: id, name: name, group: group, classes: classes, child: child, declared: declared,
+      id: id, name: name, group: group, mark: mark, classes: classes, child: child, declared: declared,
       notes: notes)
     apps[name] = app
+    app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {
       try post(foreground ? .launch : .launchInBackground(.user), to: app) { core in core.hold(app) }
     } catch {
       apps[name] = nil
+      maker.forget(mark)
       classes.remove()
       throw error
     }
@@ -311,6 +320,7 @@ final class HostCore {
     front.ended(app.name)
     app.reap()
     app.group.remove()
+    maker.forget(app.mark)
     app.classes.remove()
     // Refused by no state that an app can have here.
     if let effects = try? system.handle(.app(app.id, .exited), at: now) { carryOut(effects) }
@@ -327,6 +337,7 @@ final class HostCore {
       if app.watched >= 0 { close(app.watched) }
     }
     apps = [:]
+    record?.remove()
     maker.tree?.remove()
   }
 

@@ -9,6 +9,8 @@ final class HostedProcess {
   let id: AppID
   let name: String
   let group: any ProcessGroup
+  /// In the environment of its processes.
+  let mark: String
   let classes: AppClass
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
@@ -35,7 +37,7 @@ final class HostedProcess {
   var notes: [String]
 
   init(
-    id: AppID, name: String, group: any ProcessGroup, classes: AppClass, child: Int32,
+    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, child: Int32,
     declared: HostManifest?, notes: [String]
   ) {
     self.declared = declared
@@ -44,6 +46,7 @@ final class HostedProcess {
     self.id = id
     self.name = name
     self.group = group
+    self.mark = mark
     self.classes = classes
     self.notes = notes
   }
@@ -135,6 +138,8 @@ package struct HostConfiguration: Sendable {
   package var pressure: MemoryPressure?
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
+  /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.
+  package var record: String?
   /// What becomes of an app that holds locks when it is to be suspended.
   package var locks = LockPolicy()
   /// What is known of apps that do not run.
