@@ -12,10 +12,10 @@ import Testing
 @Suite(.bounded, .serialized) struct WorkerReadTests {
   private static let block = 4096
 
-  /// A file of 16 blocks that is read past the page cache; nil where the file system has no such reads.
+  /// A file of 65 blocks that is read past the page cache; nil where the file system has no such reads.
   private func directFile(_ io: AppIO, _ folder: FilePath) async throws -> FileDescriptor? {
     let path = folder.appending("blocks")
-    try await io.writeFile(path, [UInt8](repeating: 7, count: 16 * Self.block))
+    try await io.writeFile(path, [UInt8](repeating: 7, count: 65 * Self.block))
     do throws(IOError) {
       return try await io.open(path, .readOnly, options: .direct)
     } catch {
@@ -51,7 +51,7 @@ import Testing
         })
       await onAThread { holds.wait() }
       let count = await Task { try await read(file, io, app) }.result
-      #expect(try await Task { try await read(file, io, app, blocks: 16) }.value == 16 * Self.block)
+      #expect(try await Task { try await read(file, io, app, blocks: 64) }.value == 64 * Self.block)
       gate.signal()
       #expect(try count.get() == Self.block)
       #expect(broker.reactor.readsOnWorkers.count == 0)
@@ -79,7 +79,7 @@ import Testing
       }
       let before = try await handedOver()
       #expect(try await read(file, io, front, within: .seconds(60)) == Self.block)
-      #expect(try await read(file, io, front, blocks: 17) == 16 * Self.block)
+      #expect(try await read(file, io, front, blocks: 65) == 65 * Self.block)
       #expect(try await read(file, backIO, back) == Self.block)
       #expect(try await handedOver() == before + 3)
       await broker.shutdown()
@@ -94,8 +94,27 @@ import Testing
     #expect(!ReadsOnWorkers(policy, .none).begin())
     let few = ReadsOnWorkers(DevicePolicy(depth: 4), .none)
     #expect(few.begin() && few.begin() && !few.begin() && few.count == 2)
-    few.end()
+    #expect(!few.end(bytes: 1 << 20))
     #expect(few.begin())
+  }
+
+  // R-DISK-02
+  /// Who ends the last long read has the reactor look at the background that it has held back, once.
+  @Test func theEndOfALongReadLetsBackgroundGoOn() {
+    let reads = ReadsOnWorkers(DevicePolicy(depth: 64), .none)
+    func read(_ bytes: Int, held: Bool) -> Bool {
+      guard reads.begin() else { return false }
+      reads.tell(holdsBackground: held)
+      return reads.end(bytes: bytes)
+    }
+    #expect(read(256 << 10, held: true))
+    #expect(!read(256 << 10, held: false))
+    #expect(!read(64 << 10, held: true))
+    #expect(reads.begin() && reads.begin())
+    reads.tell(holdsBackground: true)
+    #expect(!reads.end(bytes: 256 << 10), "another still reads")
+    #expect(reads.end(bytes: 256 << 10))
+    #expect(reads.begin() && !reads.end(bytes: 256 << 10), "it has been told")
   }
 
   // R-DISK-01

@@ -42,11 +42,6 @@ private final class SlowPipe: Sendable {
   }
 }
 
-/// Of the calling thread.
-private func niceValue() -> Int32 {
-  getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(opp_thread_id()))
-}
-
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct DemotionTests {
   // R-CPU-06 R-CPU-07
   @Test(arguments: [1, 2, 3]) func fullQuantaLowerByTheStep(step: Int) async throws {

@@ -273,3 +273,6 @@ final class Tally: Sendable {
   @discardableResult func add(_ amount: Int) -> Int { value.add(amount, ordering: .relaxed).newValue }
   var count: Int { value.load(ordering: .relaxed) }
 }
+
+/// The nice value of the calling thread.
+func niceValue() -> Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(opp_thread_id())) }

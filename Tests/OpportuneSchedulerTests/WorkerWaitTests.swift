@@ -1,4 +1,5 @@
 import COpportune
+import Glibc
 import TestSupport
 import Testing
 
@@ -69,6 +70,50 @@ import Testing
     // By the token, and not as the spare worker, whom the monitor would have called later.
     #expect(await state.reaching(1) == [.OPP_WORKER_RUNNING])
     try await scheduler.shutdown()
+  }
+
+  // R-CPU-06 R-CPU-08
+  /// Forty milliseconds of CPU time with waits of two: they count as blocking where the gap is shorter.
+  @Test(arguments: [(Duration.seconds(1), true), (.microseconds(250), false)])
+  func waitsShorterThanTheGapAreNoBlocking(gap: Duration, demotes: Bool) async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(blockingGap: gap))
+    let app = try scheduler.makeApp(named: "front")
+    let ended = Record<Bool>()
+    try app.submit {
+      for _ in 0..<20 {
+        spinCPU(milliseconds: 2)
+        WorkerWait.perform { _ = usleep(2000) }  // how long it waits is the subject
+      }
+      ended.add(true)
+    }
+    _ = await ended.reaching(1)
+    try await scheduler.shutdown()
+    #expect((app.statistics.demotions > 0) == demotes)
+  }
+
+  // R-CPU-01 R-CPU-06
+  /// Whatever lock of the kernel it holds, it holds no longer than fresh work would.
+  @Test func aDemotedJobWaitsAtThePriorityOfFreshWork() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "front")
+    let engine = scheduler.engine
+    struct Nice { var fresh = niceValue(), before: Int32 = 0, inside: Int32?, after: Int32 = 0 }
+    let seen = Record<Nice?>()
+    try app.submit {
+      guard let worker = Worker.current(of: engine) else { return seen.add(nil) }
+      var nice = Nice()
+      while worker.depth < 2 { spinCPU(milliseconds: 1) }
+      nice.before = niceValue()
+      nice.inside = WorkerWait.perform { niceValue() }
+      nice.after = niceValue()
+      seen.add(nice)
+    }
+    let first = await seen.reaching(1).first
+    let nice = try #require(first.flatMap { $0 })
+    try await scheduler.shutdown()
+    #expect(nice.inside == (engine.privileges.canRaise ? nice.fresh : nil))
+    #expect(nice.after >= nice.before)
+    #expect(nice.before > nice.fresh || !engine.privileges.canRaise)
   }
 
   // R-CPU-05

@@ -86,7 +86,7 @@ extension AppIO {
     guard call.mayWaitOnWorker, call.total - done <= ReadsOnWorkers.largest, reactor.waitsOnWorkers,
       kind(of: call) != .other, reactor.readsOnWorkers.begin()
     else { return .part(done) }
-    defer { reactor.readsOnWorkers.end() }
+    defer { if reactor.readsOnWorkers.end(bytes: call.total - done) { reactor.lookAgain() } }
     var done = done
     repeat {
       let op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)

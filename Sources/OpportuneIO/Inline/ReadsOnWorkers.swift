@@ -9,10 +9,14 @@ import Synchronization
 final class ReadsOnWorkers: Sendable {
   /// How many may wait at the same time; 0 is none. Others go through the reactor.
   let most: Int
-  /// The largest of such reads, in bytes: as much as the device moves in about the time of one access.
-  static let largest = 64 << 10
+  /// The largest of such reads, in bytes: some hundred microseconds of a device of today.
+  static let largest = 256 << 10
+  /// The largest whose end the reactor need not be told of: as much as the device moves in about the time of
+  /// one access. Background that such a read holds back goes on with the end of a request of its own.
+  static let small = 64 << 10
 
   private let waiting = Atomic<Int>(0)
+  private let holdsBackground = Atomic<Bool>(false)
   private let raisesPriority: Bool
 
   init(_ policy: DevicePolicy, _ priorities: IOConfiguration.KernelPriorities) {
@@ -29,11 +33,23 @@ final class ReadsOnWorkers: Sendable {
     // relaxed, all three: a count that orders nothing. The reactor may see it a moment late; it dispatches
     // again with each completion, of which there is one to come while background is held back by this.
     if waiting.wrappingAdd(1, ordering: .relaxed).oldValue < most { return true }
-    end()
+    waiting.wrappingSubtract(1, ordering: .relaxed)
     return false
   }
 
-  func end() { waiting.wrappingSubtract(1, ordering: .relaxed) }
+  /// Ends one of so many bytes. Returns whether the reactor is to look at what waits: background that no
+  /// foreground read holds back any more.
+  func end(bytes: Int) -> Bool {
+    // relaxed, all: hints. A wake-up that is missed costs background one request's time, as after a small
+    // read; one too many is a look in vain.
+    waiting.wrappingSubtract(1, ordering: .relaxed).newValue == 0 && bytes > Self.small
+      && holdsBackground.load(ordering: .relaxed) && holdsBackground.exchange(false, ordering: .relaxed)
+  }
+
+  /// The reactor's: whether background waits for these reads.
+  func tell(holdsBackground holds: Bool) {
+    if holdsBackground.load(ordering: .relaxed) != holds { holdsBackground.store(holds, ordering: .relaxed) }
+  }
 
   /// Gives the calling thread the I/O priority that the reactor's foreground requests have.
   func raisePriority() { if raisesPriority { opp_ring_raise_thread() } }

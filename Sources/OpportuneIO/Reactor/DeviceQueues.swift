@@ -126,8 +126,11 @@ final class DeviceQueues {
         schedulers[device.rawValue].backgroundEighths = eighths
       }
     }
-    guard let grant = schedulers[device.rawValue].next(now: now) else { return nil }
-    forget(grant.item)
+    let grant = schedulers[device.rawValue].next(now: now)
+    if device == .storage {
+      readsOnWorkers.tell(holdsBackground: grant == nil && schedulers[device.rawValue].yieldsElsewhere)
+    }
+    if let grant { forget(grant.item) }
     return grant
   }
 

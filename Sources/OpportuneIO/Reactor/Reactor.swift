@@ -153,6 +153,9 @@ final class Reactor: @unchecked Sendable {
     mailbox.post(message)
   }
 
+  /// Has the reactor look at what waits for the devices.
+  func lookAgain() { post(Control { _ in }) }
+
   // MARK: The thread
 
   private static func main(_ context: UnsafeMutableRawPointer?) {

@@ -366,6 +366,11 @@ package struct IOScheduler<Item> {
 
   private var foregroundInFlight: Int { inFlight[0] + foregroundElsewhere }
 
+  /// Whether background that waits may be held back by ``foregroundElsewhere``.
+  package var yieldsElsewhere: Bool {
+    policy.yieldsToForeground && foregroundElsewhere > 0 && queued[1] > 0
+  }
+
   private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }
 
   /// Whether cap and tokens let the first background request go. It pays in instalments with the tokens that

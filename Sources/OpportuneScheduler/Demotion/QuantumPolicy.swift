@@ -40,7 +40,8 @@ public struct QuantumPolicy: Sendable, Hashable {
   public var recovery: Recovery
 
   /// How long a thread must have nothing queued or running for that to count as blocking; 250 µs to 1 s, 1 ms
-  /// by default. Rounded to whole nanoseconds.
+  /// by default. A read of a file by the I/O broker must take as long, wherever it waits. Rounded to whole
+  /// nanoseconds.
   public var blockingGap: Duration {
     get { .nanoseconds(blockingGapNanoseconds) }
     set { blockingGapNanoseconds = newValue.clampedNanoseconds }

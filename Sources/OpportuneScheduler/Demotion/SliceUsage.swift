@@ -22,7 +22,10 @@ struct SliceUsage {
 
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
+  /// With the short waits until then.
   private var anchorWait: UInt64 = 0
+  /// Nanoseconds in waits that do not count as blocking.
+  private var shortWaits: UInt64 = 0
   /// Time of measured slices, since the wait was last read, in which the CPU clock did not advance.
   private var uncounted: UInt64 = 0
   /// Voluntary context switches when the wait was last read.
@@ -48,7 +51,7 @@ struct SliceUsage {
 
   private mutating func renew(_ usage: opp_thread_usage) {
     anchorCPU = usage.cpu_ns
-    anchorWait = usage.wait_ns
+    anchorWait = usage.wait_ns &+ shortWaits
     uncounted = 0
     switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
@@ -57,6 +60,12 @@ struct SliceUsage {
   mutating func slept() {
     switchesAtAnchor += 1
     hasSlept = true
+  }
+
+  /// The slice has waited for so many nanoseconds, which do not count as blocking. Returns all such time.
+  mutating func addShortWait(_ time: UInt64) -> UInt64 {
+    shortWaits &+= time
+    return shortWaits
   }
 
   mutating func began(at now: UInt64, isDemoted: Bool, meter: OpaquePointer?) {
@@ -107,7 +116,8 @@ struct SliceUsage {
     guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
     // A thread that did not give up the CPU voluntarily was not blocked. Time that neither clock counted was
     // then taken by the machine's host.
-    let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
+    let waited = usage.wait_ns &+ shortWaits &- anchorWait
+    let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(waited))
     renew(usage)
     return (cpu, switchesAtAnchor != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
   }

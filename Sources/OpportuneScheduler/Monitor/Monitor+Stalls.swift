@@ -119,7 +119,7 @@ struct WorkerSight: PoolSight {
   var usage: (cpu: UInt64, wait: UInt64)? {
     var usage = opp_thread_usage()
     guard let meter = worker.report.meter, opp_thread_meter_read(meter, &usage) == 0 else { return nil }
-    return (usage.cpu_ns, usage.wait_ns)
+    return (usage.cpu_ns, usage.wait_ns &+ worker.report.shortWaitTime)
   }
 
   var switches: Int64 { worker.report.meter.map { opp_thread_meter_voluntary_switches($0) } ?? 0 }

@@ -7,8 +7,8 @@ package protocol PoolSight {
   var isSuspected: Bool { get }
   /// CPU time of the worker's thread so far, in nanoseconds; nil where it cannot be read.
   var cpuTime: UInt64? { get }
-  /// The same clock, and for how long the thread has waited for a CPU, in nanoseconds; nil where they cannot
-  /// be read.
+  /// The same clock, and for how long the thread has waited for a CPU, or so shortly for something else that
+  /// it does not count as blocking, in nanoseconds; nil where they cannot be read.
   var usage: (cpu: UInt64, wait: UInt64)? { get }
   /// How often the thread has given up the CPU voluntarily.
   var switches: Int64 { get }

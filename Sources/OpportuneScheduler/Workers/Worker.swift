@@ -100,26 +100,48 @@ final class Worker: @unchecked Sendable {
   /// (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
-  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. Meanwhile another
-  /// worker works in the place of this one, so that what is queued does not wait. Returns nil without calling
-  /// it if the thread is no worker of the foreground's pool with a run token: who has none, as a demoted job,
-  /// waits elsewhere.
+  /// Calls `body`, which waits in the kernel for a short time, on the calling thread. If the worker has a run
+  /// token, another works in its place meanwhile, so that what is queued does not wait. A demoted job has the
+  /// kernel priority of fresh work for the time of the wait, since it may hold a lock of the kernel, as a
+  /// file's: else whoever needs that would wait for as long as the thread is kept off the CPU. Returns nil
+  /// without calling it if the thread is no worker of the foreground's pool, is the spare one, or is demoted
+  /// and may not be raised.
   ///
-  /// The wait is off the CPU like any other, and counts as blocking by the same rule. (R-CPU-08)
+  /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
+  /// had awaited its end. (R-CPU-08)
   static func waiting<Value>(_ body: () -> Value) -> Value? {
     guard let pointer = opp_thread_worker() else { return nil }
     return Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
       guard worker.pool.pool == .foreground else { return nil }
       var wake = opp_wake.OPP_WAKE_NOTHING
-      guard opp_worker_begin_wait(worker.raw, &wake) else { return nil }
-      worker.engine.follow(wake, in: worker.pool)
+      let hadToken = opp_worker_begin_wait(worker.raw, &wake)
+      let isDemoted = worker.report.depth > 0
+      if hadToken {
+        worker.engine.follow(wake, in: worker.pool)
+      } else if worker.state == .OPP_WORKER_SPARE || isDemoted && !worker.raiseForWait() {
+        return nil
+      }
+      let start = opp_now_ns()
       // relaxed: it saves the monitor a question; a value that comes late costs one, or a look.
       worker.waitsInKernel.store(true, ordering: .relaxed)
       let value = body()
       worker.waitsInKernel.store(false, ordering: .relaxed)
-      worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool)
+      worker.hasWaited(for: opp_now_ns() - start)
+      if hadToken {
+        worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool)
+      } else if isDemoted {
+        worker.report.restorePriority(worker.applied)
+      }
       return value
     }
+  }
+
+  /// Gives the thread the priority of fresh work. False where the process may not do that.
+  private func raiseForWait() -> Bool { engine.privileges.canRaise && own.apply(to: 0) }
+
+  private func hasWaited(for time: UInt64) {
+    guard time < UInt64(engine.configuration.quantum.blockingGapNanoseconds) else { return }
+    report.tellShortWaits(usage.addShortWait(time))
   }
 
   /// Notes that the running slice's task goes to sleep, if the slice ends with it. The slice of an actor or a

@@ -29,7 +29,8 @@ final class WorkerReport: Sendable {
     let start: UInt64
     /// CPU time of the thread when it was last measured, before this job.
     let cpuBefore: UInt64
-    /// The thread's run-queue wait at that time, and its voluntary context switches when it was last parked.
+    /// The thread's run-queue wait and short waits at that time, and its voluntary context switches when it
+    /// was last parked.
     let waitBefore: UInt64
     let switchesBefore: Int64
   }
@@ -51,6 +52,7 @@ final class WorkerReport: Sendable {
   private let thread = Atomic<UInt64>(0)
   private let ordinary = Atomic<UInt64>(0)
   private let ordinaryTime = Atomic<UInt64>(0)
+  private let shortWaits = Atomic<UInt64>(0)
   private let meterAddress = Atomic<UInt>(0)
 
   deinit {
@@ -119,6 +121,29 @@ final class WorkerReport: Sendable {
     ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ cpu, ordering: .relaxed)
   }
 
+  /// Gives the thread the priority that the monitor has given it during the running job, else `own`, after it
+  /// had another for a moment.
+  func restorePriority(_ own: KernelPriority) {
+    var given: KernelPriority?
+    while true {
+      // seqCst: pairs with setPriority(). Either this load sees the change that has begun, or the monitor's
+      // system call comes after the one below, which was made before.
+      while change.load(ordering: .sequentiallyConsistent) == .begun { opp_pause() }
+      let wanted = changed ?? own
+      if wanted == given { return }
+      _ = wanted.apply(to: 0)
+      given = wanted
+    }
+  }
+
+  /// Tells how long the thread has spent so far in waits that do not count as blocking, in nanoseconds.
+  func tellShortWaits(_ time: UInt64) {
+    // relaxed, single writer: a look that misses the last wait takes it for time off the CPU until the next.
+    shortWaits.store(time, ordering: .relaxed)
+  }
+
+  var shortWaitTime: UInt64 { shortWaits.load(ordering: .relaxed) }
+
   /// How many such jobs there were, and their total CPU time in nanoseconds.
   var ordinaryJobs: (count: UInt64, time: UInt64) {
     (ordinary.load(ordering: .relaxed), ordinaryTime.load(ordering: .relaxed))
@@ -166,8 +191,8 @@ final class WorkerReport: Sendable {
     sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
   }
 
-  /// The monitor's: the kernel priority that it has given the thread during the running job; nil where it has
-  /// given none.
+  /// The kernel priority that the monitor has given the thread during the running job; nil where it has given
+  /// none.
   var changed: KernelPriority? {
     let word = changedTo.load(ordering: .relaxed)
     return word == 0 ? nil : KernelPriority(word: word)
