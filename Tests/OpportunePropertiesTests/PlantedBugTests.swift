@@ -56,6 +56,22 @@ import Testing
     #expect(lost.message.contains("end") || lost.message.contains("overtakes"), "\(lost.timeline)")
   }
 
+  // R-CARD-09 R-CPU-02
+  @Test func theLockIsSeenToLetTwoInToRefuseAndToKeepWhoWaits() async throws {
+    var property = LockProperty()
+    property.forgets = .exclusion
+    let together = try #require(try await finding(property))
+    #expect(together.message.contains("lock"), "\(together.timeline)")
+    property.forgets = .refusal
+    let refused = try #require(try await finding(property))
+    #expect(refused.message.contains("task"), "\(refused.timeline)")
+    // Time is what finds it.
+    property.patience = 1
+    property.forgets = .release
+    let kept = try #require(try await finding(property))
+    #expect(kept.message.contains("do not end"), "\(kept.timeline)")
+  }
+
   // R-CARD-09 R-FTS-07 R-CARD-04
   @Test func theBrokerIsSeenToServeTheSuspendedAndToForgetCalls() async throws {
     var property = RequestProperty()

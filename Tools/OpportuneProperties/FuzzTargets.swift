@@ -9,6 +9,7 @@ package enum FuzzTargets {
     PropertyTarget(ExecutorProperty()),
     PropertyTarget(IOSchedulerProperty(IOScheduler<Int>.self)),
     PropertyTarget(RequestProperty()),
+    PropertyTarget(LockProperty()),
     PropertyTarget(InversionProperty()),
     PropertyTarget(TargetProperty()),
     PropertyTarget(PoolProperty()),
