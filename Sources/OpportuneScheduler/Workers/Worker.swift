@@ -104,8 +104,8 @@ final class Worker: @unchecked Sendable {
   /// token, another works in its place meanwhile, so that what is queued does not wait. A demoted job has the
   /// kernel priority of fresh work for the time of the wait, since it may hold a lock of the kernel, as a
   /// file's: else whoever needs that would wait for as long as the thread is kept off the CPU. Returns nil
-  /// without calling it if the thread is no worker of the foreground's pool, is the spare one, or is demoted
-  /// and may not be raised.
+  /// without calling it if the thread is no worker of the foreground's pool, is the spare one, or is demoted,
+  /// without a token, and may not be raised.
   ///
   /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
   /// had awaited its end. (R-CPU-08)
@@ -115,23 +115,19 @@ final class Worker: @unchecked Sendable {
       guard worker.pool.pool == .foreground else { return nil }
       var wake = opp_wake.OPP_WAKE_NOTHING
       let hadToken = opp_worker_begin_wait(worker.raw, &wake)
+      guard hadToken || worker.state != .OPP_WORKER_SPARE else { return nil }
       let isDemoted = worker.report.depth > 0
-      if hadToken {
-        worker.engine.follow(wake, in: worker.pool)
-      } else if worker.state == .OPP_WORKER_SPARE || isDemoted && !worker.raiseForWait() {
-        return nil
-      }
+      let isRaised = isDemoted && worker.raiseForWait()
+      guard hadToken || isRaised || !isDemoted else { return nil }
+      if hadToken { worker.engine.follow(wake, in: worker.pool) }
       let start = opp_now_ns()
       // relaxed: it saves the monitor a question; a value that comes late costs one, or a look.
       worker.waitsInKernel.store(true, ordering: .relaxed)
       let value = body()
       worker.waitsInKernel.store(false, ordering: .relaxed)
       worker.hasWaited(for: opp_now_ns() - start)
-      if hadToken {
-        worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool)
-      } else if isDemoted {
-        worker.report.restorePriority(worker.applied)
-      }
+      if hadToken { worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool) }
+      if isRaised { worker.report.restorePriority(worker.applied) }
       return value
     }
   }
