@@ -136,8 +136,8 @@ private final class ExecutorWorld: @unchecked Sendable {
     model.begins(job)
     switch program {
     case .nothing, .call: break
-    case .spin: spin(microseconds: 30)
-    case .spinLonger: spin(microseconds: 1500)
+    case .spin: Hand.spin(microseconds: 30)
+    case .spinLonger: Hand.spin(microseconds: 1500)
     case .block, .wait: usleep(200)
     case .submit: submit(other, .nothing, other)
     case .submitMore: for number in 0..<4 { submit(other, onStrand: number % 2 == 0, .nothing, other) }
@@ -153,10 +153,10 @@ private final class ExecutorWorld: @unchecked Sendable {
       model.begins(job)
       switch program {
       case .nothing: break
-      case .spin: spin(microseconds: 30)
+      case .spin: Hand.spin(microseconds: 30)
       case .spinLonger:
         for _ in 0..<5 {
-          spin(microseconds: 300)
+          Hand.spin(microseconds: 300)
           await Task.yield()
           model.goesOn(job)
         }
@@ -171,11 +171,6 @@ private final class ExecutorWorld: @unchecked Sendable {
     }
     tasks.append(task)
     model.submitted(job)
-  }
-
-  private func spin(microseconds: Int64) {
-    let end = ContinuousClock.now + .microseconds(microseconds)
-    while ContinuousClock.now < end {}
   }
 
   private func suspend(_ app: Int, waits: Bool, _ log: inout StepLog) throws(Violation) {
@@ -259,15 +254,7 @@ private final class ExecutorWorld: @unchecked Sendable {
   private func shutDown() throws(Violation) {
     isClosed = true
     model.shutsDown()
-    let scheduler = scheduler
-    let problem = hand.wait { () -> String? in
-      do {
-        try await scheduler.shutdown()
-        return nil
-      } catch { return "\(error)" }
-    }
-    guard let problem else { throw Violation("the shutdown does not return in time") }
-    if let problem { throw Violation("the shutdown fails: \(problem)") }
+    try hand.shutDown(scheduler)
   }
 
   /// Ends the scheduler in any case.

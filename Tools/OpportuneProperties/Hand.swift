@@ -1,4 +1,6 @@
 import Foundation
+import OpportuneFuzz
+import OpportuneScheduler
 
 /// An executor that runs its tasks' jobs on the thread that calls it, one after the other. So a property's
 /// actions follow from its input, and only the code under test has threads.
@@ -72,6 +74,24 @@ final class Hand: TaskExecutor, @unchecked Sendable {
     let box = Box<Success>()
     start { box.value = await body() }
     return run(until: { box.value != nil }, meanwhile: meanwhile) ? box.value : nil
+  }
+
+  /// - Throws: ``Violation`` where the shutdown fails, or patience ends before it.
+  func shutDown(_ scheduler: Scheduler) throws(Violation) {
+    let problem = wait { () -> String? in
+      do {
+        try await scheduler.shutdown()
+        return nil
+      } catch { return "\(error)" }
+    }
+    guard let problem else { throw Violation("the shutdown does not return in time") }
+    if let problem { throw Violation("the shutdown fails: \(problem)") }
+  }
+
+  /// Keeps the calling thread busy.
+  static func spin(microseconds: Int64) {
+    let end = ContinuousClock.now + .microseconds(microseconds)
+    while ContinuousClock.now < end {}
   }
 
   /// `@unchecked Sendable`: only the thread that runs the hand touches it.

@@ -229,9 +229,7 @@ private final class LockWorld: @unchecked Sendable {
   private func pass(_ stay: Stay, _ task: Int) async {
     switch stay {
     case .nothing: break
-    case .spin:
-      let end = ContinuousClock.now + .microseconds(30)
-      while ContinuousClock.now < end {}
+    case .spin: Hand.spin(microseconds: 30)
     case .yield: for _ in 0..<3 { await Task.yield() }
     case .sleep: try? await apps[task & 1].clock.sleep(for: .microseconds(200))
     case .hold: await model.hold()
@@ -277,10 +275,7 @@ private final class LockWorld: @unchecked Sendable {
 
   private func shutDown() throws(Violation) {
     isClosed = true
-    let scheduler = scheduler
-    guard hand.wait(for: { try? await scheduler.shutdown() }) != nil else {
-      throw Violation("the shutdown does not return in time")
-    }
+    try hand.shutDown(scheduler)
   }
 
   /// Ends the scheduler in any case.

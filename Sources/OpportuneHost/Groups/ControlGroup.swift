@@ -123,6 +123,14 @@ final class ControlGroup: ProcessGroup {
     for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
   }
 
+  /// Thaws what a host before has left in it; `nil` where that is nothing, and it is deleted.
+  func sweep(named name: String) -> Leftover? {
+    try? thaw()
+    guard members().isEmpty else { return Leftover(name: name, group: self) }
+    remove()
+    return nil
+  }
+
   private func write(_ text: String, to file: String, _ what: String) throws(ProcessHostError) {
     let error = SystemFile.write(text, to: path + "/" + file)
     if error != 0 { throw ProcessHostError(.system(what, error)) }
@@ -196,9 +204,7 @@ struct ControlGroupTree {
   func sweep() -> [Leftover] {
     var result: [Leftover] = []
     for name in SystemFile.names(in: path) where SystemFile.exists(path + "/" + name + "/cgroup.procs") {
-      let group = ControlGroup(path: path + "/" + name)
-      try? group.thaw()
-      if group.members().isEmpty { group.remove() } else { result.append(Leftover(name: name, group: group)) }
+      if let left = ControlGroup(path: path + "/" + name).sweep(named: name) { result.append(left) }
     }
     return result
   }

@@ -112,13 +112,7 @@ final class GroupMaker {
       guard let path = entry.group, path.hasSuffix("/opportune/\(key)/\(entry.name)"),
         paths.insert(path).inserted, SystemFile.exists(path + "/cgroup.freeze")
       else { continue }
-      let group = ControlGroup(path: path)
-      try? group.thaw()
-      if group.members().isEmpty {
-        group.remove()
-      } else {
-        groups.append(Leftover(name: entry.name, group: group))
-      }
+      if let left = ControlGroup(path: path).sweep(named: entry.name) { groups.append(left) }
     }
     let byPath = Dictionary(
       recorded.values.compactMap { entry in entry.group.map { ($0, entry) } }, uniquingKeysWith: { $1 })
