@@ -60,6 +60,12 @@
 #define opp_cas(object, expected, desired, order)                                                        \
     atomic_compare_exchange_strong_explicit(object, expected, desired, opp_##order, opp_relaxed)
 
+/* Waits on the CPU while the object has that value. For a moment in which another thread runs that will
+ * change it, and says opp_spin_over() then. (opp_pause() is in opp_alarms.h.) */
+#define opp_spin_while(object, value, order)                                                             \
+    while (opp_load(object, order) == (value)) opp_pause()
+#define opp_spin_over(object) ((void)(object))
+
 /* CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t opp_sync_now(void) {
     struct timespec now;

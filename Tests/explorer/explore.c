@@ -365,7 +365,7 @@ static const char *const *targets_of(const char *file) {
     static const char *const pools[] = {"pool", "parking", NULL};
     static const char *const alarms[] = {"alarms", NULL}, *const inboxes[] = {"inbox", NULL};
     static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL},
-        *const closers[] = {"closers", NULL};
+        *const closers[] = {"closers", NULL}, *const reports[] = {"report", NULL};
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
@@ -378,6 +378,7 @@ static const char *const *targets_of(const char *file) {
     if (strcmp(file, "ring_closers.c") == 0) return closers;
     if (strcmp(file, "table.c") == 0) return tables;
     if (strcmp(file, "purge.c") == 0) return purges;
+    if (strcmp(file, "report.c") == 0) return reports;
     return NULL;
 }
 

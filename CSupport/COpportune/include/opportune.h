@@ -10,6 +10,7 @@
 #include "opp_purge.h"
 #include "opp_readiness.h"
 #include "opp_realtime_kit.h"
+#include "opp_report.h"
 #include "opp_ring.h"
 #include "opp_runq.h"
 #include "opp_stats.h"

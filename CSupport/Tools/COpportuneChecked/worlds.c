@@ -8,6 +8,7 @@
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_queue,    &checked_parking, &checked_pool,   &checked_inbox,
     &checked_alarms, &checked_ring,   &checked_closers, &checked_table,  &checked_purge,  &checked_records,
+    &checked_report,
     &checked_canary, &checked_canary_sleep, &checked_canary_old, &checked_canary_stopped, &checked_litmus,
 };
 
@@ -162,6 +163,16 @@ static const oppx_world worlds[] = {
     {"closers-two", "closers", "ask; ask; wait; ask; end | serve | serve", 2, 1, 0, 0, false},
     {"closers-stopped", "closers", "ask; ask; wait; wait | serve | serve", 2, 1, 1, 0, true},
     {"closers-early", "closers", "ask; end | serve", 3, 1, 0, 2, true},
+    {"report-read", "report", "job; job | | look", ANY, 2, 0, 0, true},
+    {"report-start", "report", "start | meter | meter", ANY, 2, 0, 0, true},
+    {"report-two-readers", "report", "job; job | look; look | look", 3, 1, 0, 0, true},
+    {"report-change", "report", "job; job | change 1; change 2", ANY, 1, 0, 0, true},
+    {"report-own", "report", "job; own 1; job | change 1; change 0", ANY, 1, 0, 0, true},
+    {"report-raise", "report", "raise; job | change 1; change 2", 4, 1, 0, 0, true},
+    {"report-raise-again", "report", "raise; raise | change 1; change 2", 2, 0, 0, 0, true},
+    {"report-class", "report", "job; job | leave; leave", ANY, 2, 0, 0, true},
+    {"report-alarm", "report", "job; raise | watch; watch; watch", 3, 1, 1, 0, true},
+    {"report-stopped", "report", "job; raise | look; change 1; look | look", 2, 1, 1, 0, true},
     {"table-alone", "table",
      "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, 0, true},
     {"purge-eager", "purge", "use; use | take; take", 3, 1, 0, 0, true},

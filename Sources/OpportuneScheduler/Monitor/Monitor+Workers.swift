@@ -16,7 +16,10 @@ extension Monitor {
       pool.lacksWorker = true
       return false
     }
-    let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
+    guard let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot)) else {
+      lacked(ENOMEM, pool, engine)
+      return false
+    }
     let names: [WorkerPool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
     let name = "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)"
     // Counted first: it may end before it is known that it has begun.

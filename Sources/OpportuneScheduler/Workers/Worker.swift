@@ -11,7 +11,7 @@ final class Worker: @unchecked Sendable {
   let engine: Engine
   let pool: PoolState
   let slot: UInt32
-  let report = WorkerReport()
+  let report: WorkerReport
 
   /// The worker in the C core; its address does not change.
   let raw: OpaquePointer
@@ -54,7 +54,10 @@ final class Worker: @unchecked Sendable {
   /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
   private(set) var harvests = false
 
-  init(engine: Engine, pool: PoolState, slot: UInt32) {
+  /// nil where memory is short.
+  init?(engine: Engine, pool: PoolState, slot: UInt32) {
+    guard let report = opp_report_create() else { return nil }
+    self.report = WorkerReport(report)
     self.engine = engine
     self.pool = pool
     self.slot = slot
@@ -137,7 +140,7 @@ final class Worker: @unchecked Sendable {
 
   private func hasWaited(for time: UInt64) {
     guard time < UInt64(engine.configuration.quantum.blockingGapNanoseconds) else { return }
-    report.tellShortWaits(usage.addShortWait(time))
+    report.shortWaitTime = usage.addShortWait(time)
   }
 
   /// Notes that the running slice's task goes to sleep, if the slice ends with it. The slice of an actor or a
@@ -346,8 +349,10 @@ final class Worker: @unchecked Sendable {
       _ = restore()
     }
     report.begin(
-      identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
-      isRealTime: isInClass, start: start, usage: usage)
+      opp_report_job(
+        identity: identity, app: taken.app, start: start, cpu_before: usage.cpuAtAnchor,
+        wait_before: usage.waitAtAnchor, switches_before: usage.switchesAtAnchor, depth: UInt32(depth),
+        band: taken.band, rank: taken.rank, base: entry.base.index, is_real_time: isInClass))
     engine.monitor.armTick()
     if isInClass { engine.monitor.armClass() }
     engine.monitor.armLocksIfDue(band, depth: depth)

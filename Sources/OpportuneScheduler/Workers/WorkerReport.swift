@@ -1,163 +1,93 @@
 internal import COpportune
-import Synchronization
 
-/// What a worker publishes about its current job: a seqlock.
-///
-/// `sequence` is odd while the worker is inside a job. The worker writes the fields, then the odd number. A
-/// reader reads the number, the fields and the number again; the reading is valid if the number was odd and
-/// has not changed. The fields are atomics only to avoid a data race; a reading that was overtaken is
-/// discarded.
-///
-/// Kernel priority. The monitor may change the priority of the running worker. It claims `change` for the
-/// sequence number that it read, makes the system call, and records the new priority. A worker that ends its
-/// job waits for a change that has begun: one system call of less than a microsecond, by a thread of the
-/// highest class. So the worker never continues at a priority that it does not know.
-final class WorkerReport: Sendable {
+/// What a worker publishes about its current job, and the claim by which the monitor changes the priority of
+/// the worker's thread. Its protocol is in report.c.
+final class WorkerReport: @unchecked Sendable {
+  // Sendable: any thread may call its functions; which belong to the worker and to the monitor is said below.
+  private let raw: OpaquePointer
+
   /// One consistent reading of the report.
   struct Reading {
-    let sequence: UInt64
-    let identity: UInt64
+    private let reading: opp_reading
+
+    fileprivate init(_ reading: opp_reading) { self.reading = reading }
+
+    /// The number of the job, among all of this worker.
+    var sequence: UInt64 { reading.sequence }
+    var identity: UInt64 { reading.job.identity }
     /// The job's `opp_app`. The pointer remains valid after the app's end.
-    let app: OpaquePointer?
-    let band: Band
+    var app: OpaquePointer? { reading.job.app }
+    var band: Band { Band(rawValue: reading.job.band) ?? .background }
     /// The base priority of the job, before demotion.
-    let base: BasePriority
-    let rank: Int
-    let depth: Int
+    var base: BasePriority { BasePriority(index: reading.job.base) }
+    var rank: Int { Int(reading.job.rank) }
+    var depth: Int { Int(reading.job.depth) }
     /// The job began in the real-time foreground.
-    let isRealTime: Bool
-    let start: UInt64
+    var isRealTime: Bool { reading.job.is_real_time }
+    var start: UInt64 { reading.job.start }
     /// CPU time of the thread when it was last measured, before this job.
-    let cpuBefore: UInt64
+    var cpuBefore: UInt64 { reading.job.cpu_before }
     /// The thread's run-queue wait and short waits at that time, and its voluntary context switches when it
     /// was last parked.
-    let waitBefore: UInt64
-    let switchesBefore: Int64
+    var waitBefore: UInt64 { reading.job.wait_before }
+    var switchesBefore: Int64 { reading.job.switches_before }
   }
 
-  private enum Change: UInt8, AtomicRepresentable { case none, begun, done }
+  init(_ raw: OpaquePointer) { self.raw = raw }
 
-  private let sequence = Atomic<UInt64>(0)
-  private let identity = Atomic<UInt64>(0)
-  private let app = Atomic<UInt>(0)
-  private let place = Atomic<UInt64>(0)  // band, rank, depth, base, real-time
-  private let start = Atomic<UInt64>(0)
-  private let liveDepth = Atomic<Int>(0)
-  private let cpuBefore = Atomic<UInt64>(0)
-  private let waitBefore = Atomic<UInt64>(0)
-  private let switchesBefore = Atomic<Int64>(0)
-  private let change = Atomic<Change>(.none)
-  private let changedTo = Atomic<UInt64>(0)
-  private let leftClass = Atomic<UInt64>(0)
-  private let thread = Atomic<UInt64>(0)
-  private let ordinary = Atomic<UInt64>(0)
-  private let ordinaryTime = Atomic<UInt64>(0)
-  private let shortWaits = Atomic<UInt64>(0)
-  private let meterAddress = Atomic<UInt>(0)
-
-  deinit {
-    if let meter { opp_thread_meter_destroy(meter) }
-  }
+  deinit { opp_report_destroy(raw) }
 
   // MARK: The worker's
 
-  func start(threadID: Int32, meter: OpaquePointer?) {
-    meterAddress.store(UInt(bitPattern: meter), ordering: .relaxed)
-    thread.store(UInt64(threadID), ordering: .releasing)  // publishes the meter to readers of `thread`
-  }
+  func start(threadID: Int32, meter: OpaquePointer?) { opp_report_start(raw, threadID, meter) }
 
-  var meter: OpaquePointer? { OpaquePointer(bitPattern: meterAddress.load(ordering: .relaxed)) }
-
-  func begin(
-    identity: UInt64, app: OpaquePointer, band: Band, base: BasePriority, rank: UInt8, depth: Int,
-    isRealTime: Bool, start: UInt64, usage: borrowing SliceUsage
-  ) {
-    // releasing, each: no field of this job may become visible before the even number that ended the last
-    // job. A relaxed store could be reordered before that earlier store on Arm. Pairs with the acquiring
-    // loads in read().
-    self.identity.store(identity, ordering: .releasing)
-    self.app.store(UInt(bitPattern: app), ordering: .releasing)
-    liveDepth.store(depth, ordering: .releasing)
-    place.store(
-      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24
-        | (isRealTime ? 1 << 32 : 0),
-      ordering: .releasing)
-    self.start.store(start, ordering: .releasing)
-    cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
-    waitBefore.store(usage.waitAtAnchor, ordering: .releasing)
-    switchesBefore.store(usage.switchesAtAnchor, ordering: .releasing)
-    // release: publishes the fields to read(). seqCst: precedes the worker's read of the alarm. The monitor
-    // disarms the alarm before it reads this; one of the two sees the other.
-    sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
+  @inline(__always) func begin(_ job: opp_report_job) {
+    withUnsafePointer(to: job) { opp_report_begin(raw, $0) }
   }
 
   /// Ends the report of the job. Returns the kernel priority that the monitor has given to the thread
   /// meanwhile, if any.
   func end() -> KernelPriority? {
-    // release: this thread has finished with the fields.
-    sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
-    // seqCst: pairs with claim(). Either claim() sees the even number, or this load sees the change that it
-    // has begun.
-    guard change.load(ordering: .sequentiallyConsistent) != .none else { return nil }
-    // acquiring: pairs with the monitor's release of `done`.
-    while change.load(ordering: .acquiring) == .begun { opp_pause() }
-    change.store(.none, ordering: .relaxed)
-    let word = changedTo.exchange(0, ordering: .relaxed)
+    let word = opp_report_end(raw)
     return word == 0 ? nil : KernelPriority(word: word)
   }
 
   /// Whether the job that has just ended left the real-time foreground before: then the monitor has counted
   /// its time there. If the two meet it may be counted twice, but not missed.
-  var endedOutOfClass: Bool {
-    // acquiring: pairs with leaveClass(), as the sequence number does.
-    leftClass.load(ordering: .acquiring) == sequence.load(ordering: .relaxed) - 1
-  }
+  var endedOutOfClass: Bool { opp_report_ended_out_of_class(raw) }
 
   /// Counts an ordinary job: one that has kept the run token with which it began, or has given it to fresh
   /// work, so it was neither a hog nor blocked for long.
-  func addOrdinary(cpu: UInt64) {
-    // relaxed, single writer: statistics for the monitor, which tolerates a mismatch of the two.
-    ordinary.store(ordinary.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ cpu, ordering: .relaxed)
-  }
+  func addOrdinary(cpu: UInt64) { opp_report_add_ordinary(raw, cpu) }
 
   /// Gives the thread the priority that the monitor has given it during the running job, else `own`, after it
   /// had another for a moment.
   func restorePriority(_ own: KernelPriority) {
     var given: KernelPriority?
     while true {
-      // seqCst: pairs with setPriority(). Either this load sees the change that has begun, or the monitor's
-      // system call comes after the one below, which was made before.
-      while change.load(ordering: .sequentiallyConsistent) == .begun { opp_pause() }
-      let wanted = changed ?? own
+      let word = opp_report_settled(raw)
+      let wanted = word == 0 ? own : KernelPriority(word: word)
       if wanted == given { return }
       _ = wanted.apply(to: 0)
       given = wanted
     }
   }
 
-  /// Tells how long the thread has spent so far in waits that do not count as blocking, in nanoseconds.
-  func tellShortWaits(_ time: UInt64) {
-    // relaxed, single writer: a look that misses the last wait takes it for time off the CPU until the next.
-    shortWaits.store(time, ordering: .relaxed)
+  /// How long the thread has spent so far in waits that do not count as blocking, in nanoseconds; set by the
+  /// worker.
+  var shortWaitTime: UInt64 {
+    get { opp_report_short_waits(raw) }
+    set { opp_report_set_short_waits(raw, newValue) }
   }
-
-  var shortWaitTime: UInt64 { shortWaits.load(ordering: .relaxed) }
-
-  /// How many such jobs there were, and their total CPU time in nanoseconds.
-  var ordinaryJobs: (count: UInt64, time: UInt64) {
-    (ordinary.load(ordering: .relaxed), ordinaryTime.load(ordering: .relaxed))
-  }
-
-  /// The depth of the running job. The monitor may increase it while the job runs.
-  var depth: Int { liveDepth.load(ordering: .relaxed) }
 
   /// When the running job began. For the worker itself.
-  var began: UInt64 { start.load(ordering: .relaxed) }
+  var began: UInt64 { opp_report_began(raw) }
 
   // MARK: Other threads
 
-  var threadID: Int32 { Int32(truncatingIfNeeded: thread.load(ordering: .acquiring)) }
+  var threadID: Int32 { opp_report_thread(raw) }
+
+  var meter: OpaquePointer? { opp_report_meter(raw) }
 
   /// CPU time of the thread so far, in nanoseconds; nil where it cannot be read.
   var cpuTime: UInt64? {
@@ -168,71 +98,54 @@ final class WorkerReport: Sendable {
 
   /// A reading of the current job; nil if the worker is inside no job, or has changed jobs during the read.
   func read() -> Reading? {
-    let first = sequence.load(ordering: .sequentiallyConsistent)
-    guard first & 1 == 1 else { return nil }
-    // acquiring: the second read of `sequence` must come after these loads.
-    let placed = place.load(ordering: .acquiring)
-    let reading = Reading(
-      sequence: first, identity: identity.load(ordering: .acquiring),
-      app: OpaquePointer(bitPattern: app.load(ordering: .acquiring)),
-      band: Band(rawValue: UInt8(truncatingIfNeeded: placed)) ?? .background,
-      base: BasePriority(index: UInt8(placed >> 24 & 0xFF)),
-      rank: Int(placed >> 8 & 0xFF), depth: Int(placed >> 16 & 0xFF), isRealTime: placed >> 32 & 1 == 1,
-      start: start.load(ordering: .acquiring),
-      cpuBefore: cpuBefore.load(ordering: .acquiring), waitBefore: waitBefore.load(ordering: .acquiring),
-      switchesBefore: switchesBefore.load(ordering: .acquiring))
-    return sequence.load(ordering: .relaxed) == first ? reading : nil
+    var reading = opp_reading()
+    return opp_report_read(raw, &reading) ? Reading(reading) : nil
   }
+
+  func isStillInside(_ reading: Reading) -> Bool { opp_report_is_inside(raw, reading.sequence) }
 
   /// A number that increases with each job that begins or ends.
-  var count: UInt64 { sequence.load(ordering: .relaxed) }
+  var count: UInt64 { opp_report_count(raw) }
 
-  func isStillInside(_ reading: Reading) -> Bool {
-    sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
+  /// The depth of the running job. The monitor may increase it while the job runs.
+  var depth: Int { Int(opp_report_depth(raw)) }
+
+  /// How many ordinary jobs there were, and their total CPU time in nanoseconds.
+  var ordinaryJobs: (count: UInt64, time: UInt64) {
+    var time: UInt64 = 0
+    let count = opp_report_ordinary(raw, &time)
+    return (count, time)
   }
+
+  // MARK: The monitor's
 
   /// The kernel priority that the monitor has given the thread during the running job; nil where it has given
   /// none.
   var changed: KernelPriority? {
-    let word = changedTo.load(ordering: .relaxed)
+    let word = opp_report_changed(raw)
     return word == 0 ? nil : KernelPriority(word: word)
   }
 
-  func hasLeftClass(during reading: Reading) -> Bool {
-    leftClass.load(ordering: .relaxed) == reading.sequence  // written by the caller, the monitor, only
-  }
-
-  /// Called by the monitor: the job leaves the real-time foreground, and the monitor counts its time there.
-  /// Returns false if the job has ended, whose worker counts it then.
-  func leaveClass(during reading: Reading) -> Bool {
-    guard isStillInside(reading) else { return false }
-    leftClass.store(reading.sequence, ordering: .releasing)  // pairs with endedOutOfClass
-    return true
-  }
-
-  /// Called by the monitor: what the job submits from now on starts at this depth. If the job has just ended,
-  /// the next one may count as demoted until it ends. Returns whether the worker was inside the job; if so,
-  /// the job's end does not charge for this demotion again.
-  func deepen(to depth: Int, during reading: Reading) -> Bool {
-    guard isStillInside(reading) else { return false }
-    liveDepth.store(depth, ordering: .relaxed)
-    return true
-  }
-
-  /// Called by the monitor: changes the thread's kernel priority, if the thread is still inside that job.
+  /// Changes the thread's kernel priority, if the thread is still inside that job.
   func setPriority(_ priority: KernelPriority, during reading: Reading) -> Bool {
-    guard change.load(ordering: .acquiring) != .begun else { return false }
-    change.store(.begun, ordering: .sequentiallyConsistent)
-    guard isStillInside(reading) else {
-      // Nothing was changed. A worker that has seen the claim waits for this store.
-      change.store(changedTo.load(ordering: .relaxed) == 0 ? .none : .done, ordering: .releasing)
-      return false
-    }
+    guard opp_report_begin_change(raw, reading.sequence) else { return false }
     let agreed = priority.apply(to: threadID)
-    if agreed { changedTo.store(priority.word, ordering: .relaxed) }
-    change.store(.done, ordering: .releasing)
+    opp_report_end_change(raw, agreed ? priority.word : 0)
     return agreed
   }
+
+  /// What the job submits from now on starts at this depth. If the job has just ended, the next one may count
+  /// as demoted until it ends. Returns whether the worker was inside the job; if so, the job's end does not
+  /// charge for this demotion again.
+  func deepen(to depth: Int, during reading: Reading) -> Bool {
+    opp_report_deepen(raw, reading.sequence, UInt32(depth))
+  }
+
+  /// The job leaves the real-time foreground, and the monitor counts its time there. Returns false if the job
+  /// has ended, whose worker counts it then.
+  func leaveClass(during reading: Reading) -> Bool { opp_report_leave_class(raw, reading.sequence) }
+
+  func hasLeftClass(during reading: Reading) -> Bool { opp_report_has_left_class(raw, reading.sequence) }
 }
 
 extension KernelPriority {

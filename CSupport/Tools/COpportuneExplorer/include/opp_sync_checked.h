@@ -67,6 +67,11 @@
         oppx_fence(&oppx_here_);                                                                         \
     })
 
+/* A thread that waits for another's store finishes by that alone: it sleeps until then. */
+#define opp_spin_while(object, value, order)                                                             \
+    while (opp_load(object, order) == (value)) oppx_futex_wait(object, value)
+#define opp_spin_over(object) ((void)oppx_futex_wake(object, OPPX_THREADS))
+
 static inline uint64_t opp_sync_now(void) {
     return oppx_now();
 }

@@ -1,0 +1,221 @@
+/*
+ * The report of a worker: a sequence lock of its running job, and a claim on its thread's priority.
+ *
+ * Jobs. `sequence` is odd while the worker is inside a job, and only grows. The worker writes the fields,
+ * then the odd number, and at the job's end the even one. A reader reads the number, the fields and the
+ * number again; the reading is valid if the number was odd and has not changed. The fields are atomics only
+ * to avoid a data race: a reading that was overtaken is discarded.
+ *
+ * Priority. The monitor, one thread, may change the priority of the running worker. It claims `change`, looks
+ * whether the worker is still inside the job that it has read, makes the system call, and records what it has
+ * given. A worker that ends its job waits for a change that has begun: one system call of less than a
+ * microsecond, by a thread of the highest class.
+ *
+ * Invariants:
+ *  - A reading is of one job, as a whole.
+ *  - When a job has ended, its thread has the priority that opp_report_end() has returned, or that with which
+ *    the worker began it; and the monitor changes nothing until the next job begins.
+ *  - The time of a job in the real-time foreground is counted by its worker, by the monitor, or by both.
+ */
+#include "opp_report.h"
+#include "opp_alarms.h"
+#include "opp_assert.h"
+#include "opp_sync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANGE_NONE, CHANGE_BEGUN, CHANGE_DONE };
+
+struct opp_report {
+    /* The worker's: each is written by it alone. */
+    _Alignas(OPP_LINE) _Atomic(uint64_t) sequence;
+    _Atomic(uint64_t) identity;
+    _Atomic(opp_app *) app;
+    _Atomic(uint64_t) place; /* band, rank, base, real-time, depth */
+    _Atomic(uint64_t) start;
+    _Atomic(uint64_t) cpu_before, wait_before;
+    _Atomic(int64_t) switches_before;
+    _Atomic(uint64_t) ordinary, ordinary_ns, short_waits;
+    _Atomic(opp_thread_meter *) meter;
+    _Atomic(int32_t) thread;
+    /* Of both. */
+    _Alignas(OPP_LINE) _Atomic(uint32_t) change;
+    _Atomic(uint32_t) depth;
+    _Atomic(uint64_t) changed_to;
+    /* The monitor's: the number of the job that has left the real-time foreground last. */
+    _Atomic(uint64_t) left_class;
+};
+
+opp_report *opp_report_create(void) {
+    opp_report *report = aligned_alloc(OPP_LINE, sizeof(opp_report));
+    if (report != NULL) memset(report, 0, sizeof(*report));
+    return report;
+}
+
+void opp_report_destroy(opp_report *report) {
+    opp_thread_meter *meter = opp_load(&report->meter, relaxed); /* relaxed: nobody else is left */
+    if (meter != NULL) opp_thread_meter_destroy(meter);
+    free(report);
+}
+
+/* --- The worker ------------------------------------------------------------------------------- */
+
+void opp_report_start(opp_report *report, int32_t thread, opp_thread_meter *meter) {
+    /* [start] release, both: the meter is seen with what it is made of, the thread with its meter. */
+    opp_store(&report->meter, meter, release);
+    opp_store(&report->thread, thread, release);
+}
+
+static uint64_t place_of(const opp_report_job *job) {
+    return (uint64_t)job->depth << 32 | (uint64_t)job->is_real_time << 24 | (uint64_t)job->base << 16
+        | (uint64_t)job->rank << 8 | job->band;
+}
+
+void opp_report_begin(opp_report *report, const opp_report_job *job) {
+    uint64_t sequence = opp_load(&report->sequence, relaxed); /* its own */
+    OPP_ASSERT(!(sequence & 1));
+    /* [fields] release, each: no field of this job is seen before the even number that ended the last job.
+     * Pairs with the acquire loads of opp_report_read(): who reads one of these reads that number, or a later
+     * one, when it reads it again. */
+    opp_store(&report->place, place_of(job), release);
+    opp_store(&report->identity, job->identity, release);
+    opp_store(&report->app, job->app, release);
+    opp_store(&report->start, job->start, release);
+    opp_store(&report->cpu_before, job->cpu_before, release);
+    opp_store(&report->wait_before, job->wait_before, release);
+    opp_store(&report->switches_before, job->switches_before, release);
+    opp_store(&report->depth, job->depth, relaxed); /* the worker's own, or a hint */
+    /* [job] release: publishes the fields to opp_report_read(). seq_cst: precedes the worker's look at the
+     * alarm (opp_alarms_arm()), which the monitor disarms before it reads this: one sees the other. */
+    opp_store(&report->sequence, sequence + 1, seq_cst);
+}
+
+uint64_t opp_report_end(opp_report *report) {
+    uint64_t sequence = opp_load(&report->sequence, relaxed); /* its own */
+    OPP_ASSERT(sequence & 1);
+    /* [claim] seq_cst, both: pair with opp_report_begin_change(), which claims before it looks at the number.
+     * Either it sees the even number, or this load the claim. */
+    opp_store(&report->sequence, sequence + 1, seq_cst);
+    if (opp_load(&report->change, seq_cst) == CHANGE_NONE) return 0;
+    uint64_t word = opp_report_settled(report);
+    /* relaxed: the monitor claims nothing more of this job; and a claim that begins now, and is overwritten
+     * here, finds that the job has ended. */
+    opp_store(&report->change, CHANGE_NONE, relaxed);
+    opp_store(&report->changed_to, 0, relaxed);
+    return word;
+}
+
+uint64_t opp_report_settled(opp_report *report) {
+    /* [change] acquire: pairs with opp_report_end_change(). It need be no more: a system call that the worker
+     * has made before comes, for the kernel, before the monitor's or after it; before, and nothing is amiss;
+     * after, and the kernel has shown it what the monitor did before that call. */
+    opp_spin_while(&report->change, CHANGE_BEGUN, acquire);
+    return opp_load(&report->changed_to, relaxed);
+}
+
+bool opp_report_ended_out_of_class(const opp_report *report) {
+    /* relaxed: the number alone tells; the two count with atomics. */
+    return opp_load(&report->left_class, relaxed) == opp_load(&report->sequence, relaxed) - 1;
+}
+
+void opp_report_add_ordinary(opp_report *report, uint64_t cpu_ns) {
+    /* relaxed, one writer: statistics for the monitor, to which it is no matter if the two do not fit. */
+    opp_store(&report->ordinary, opp_load(&report->ordinary, relaxed) + 1, relaxed);
+    opp_store(&report->ordinary_ns, opp_load(&report->ordinary_ns, relaxed) + cpu_ns, relaxed);
+}
+
+void opp_report_set_short_waits(opp_report *report, uint64_t ns) {
+    /* relaxed, one writer: a look that misses the last wait takes it for time off the CPU until the next. */
+    opp_store(&report->short_waits, ns, relaxed);
+}
+
+uint64_t opp_report_began(const opp_report *report) {
+    return opp_load(&report->start, relaxed);
+}
+
+/* --- Any thread ------------------------------------------------------------------------------- */
+
+int32_t opp_report_thread(const opp_report *report) {
+    return opp_load(&report->thread, acquire); /* [start] */
+}
+
+opp_thread_meter *opp_report_meter(const opp_report *report) {
+    return opp_load(&report->meter, acquire); /* [start] */
+}
+
+bool opp_report_read(const opp_report *report, opp_reading *reading) {
+    uint64_t sequence = opp_load(&report->sequence, seq_cst); /* [job] */
+    if (!(sequence & 1)) return false;
+    /* [fields] acquire, each: the second read of the number comes after them. */
+    uint64_t place = opp_load(&report->place, acquire);
+    *reading = (opp_reading){
+        .sequence = sequence,
+        .job = {
+            .identity = opp_load(&report->identity, acquire),
+            .app = opp_load(&report->app, acquire),
+            .start = opp_load(&report->start, acquire),
+            .cpu_before = opp_load(&report->cpu_before, acquire),
+            .wait_before = opp_load(&report->wait_before, acquire),
+            .switches_before = opp_load(&report->switches_before, acquire),
+            .depth = (uint32_t)(place >> 32), .is_real_time = place >> 24 & 1, .base = (uint8_t)(place >> 16),
+            .rank = (uint8_t)(place >> 8), .band = (uint8_t)place}};
+    return opp_load(&report->sequence, relaxed) == sequence;
+}
+
+bool opp_report_is_inside(const opp_report *report, uint64_t sequence) {
+    return opp_load(&report->sequence, seq_cst) == sequence; /* [claim] */
+}
+
+uint64_t opp_report_count(const opp_report *report) {
+    return opp_load(&report->sequence, relaxed);
+}
+
+uint32_t opp_report_depth(const opp_report *report) {
+    return opp_load(&report->depth, relaxed);
+}
+
+uint64_t opp_report_ordinary(const opp_report *report, uint64_t *cpu_ns) {
+    *cpu_ns = opp_load(&report->ordinary_ns, relaxed);
+    return opp_load(&report->ordinary, relaxed);
+}
+
+uint64_t opp_report_short_waits(const opp_report *report) {
+    return opp_load(&report->short_waits, relaxed);
+}
+
+/* --- The monitor ------------------------------------------------------------------------------ */
+
+bool opp_report_begin_change(opp_report *report, uint64_t sequence) {
+    OPP_ASSERT(opp_load(&report->change, relaxed) != CHANGE_BEGUN); /* there is one monitor */
+    opp_store(&report->change, CHANGE_BEGUN, seq_cst); /* [claim] */
+    if (opp_report_is_inside(report, sequence)) return true;
+    opp_report_end_change(report, 0); /* a worker that has seen the claim waits for this */
+    return false;
+}
+
+void opp_report_end_change(opp_report *report, uint64_t word) {
+    if (word != 0) opp_store(&report->changed_to, word, relaxed);
+    opp_store(&report->change, CHANGE_DONE, release); /* [change] pairs with opp_report_settled() */
+    opp_spin_over(&report->change);
+}
+
+uint64_t opp_report_changed(const opp_report *report) {
+    return opp_load(&report->changed_to, relaxed);
+}
+
+bool opp_report_deepen(opp_report *report, uint64_t sequence, uint32_t depth) {
+    if (!opp_report_is_inside(report, sequence)) return false;
+    opp_store(&report->depth, depth, relaxed);
+    return true;
+}
+
+bool opp_report_leave_class(opp_report *report, uint64_t sequence) {
+    if (!opp_report_is_inside(report, sequence)) return false;
+    opp_store(&report->left_class, sequence, relaxed); /* see opp_report_ended_out_of_class() */
+    return true;
+}
+
+bool opp_report_has_left_class(const opp_report *report, uint64_t sequence) {
+    return opp_load(&report->left_class, relaxed) == sequence; /* written by the caller */
+}

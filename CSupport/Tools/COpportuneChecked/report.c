@@ -1,0 +1,191 @@
+/*
+ * Target report: what a worker tells of its running job. Promised: a reading is of one job, as a whole, and
+ * of the job whose number it has; a worker that has ended a job knows its thread's priority, and nobody
+ * changes that until it begins the next; the time of each job in the real-time foreground is counted; the
+ * monitor does not sleep beside a job that it has not seen.
+ *
+ * The kernel is left out: a thread's priority is one word. To change it is a system call, which takes a lock
+ * of the kernel: of two changes one comes first, and shows the other what was done before it.
+ */
+#include "checked.h"
+
+CHECKED_CORE_BEGIN
+#include "../../COpportune/alarms.c"
+#include "../../COpportune/report.c"
+CHECKED_CORE_END
+
+/* A meter is a word that its thread has written. */
+void opp_thread_meter_destroy(opp_thread_meter *meter) {
+    (void)meter;
+}
+
+enum {
+    REPORT_JOB, REPORT_RAISE, REPORT_OWN, REPORT_START, REPORT_METER, REPORT_LOOK, REPORT_CHANGE,
+    REPORT_LEAVE, REPORT_WATCH
+};
+enum { WORKER = 1, MONITOR = 2, OWN = 10, RAISED = 20, THREAD = 7, MOST_JOBS = 16 };
+
+static const oppx_kind report_kinds[] = {
+    {.name = "job", .weight = 4, .threads = 1 << WORKER},
+    {.name = "raise", .weight = 2, .threads = 1 << WORKER}, /* a job that raises its thread for a moment */
+    /* between two jobs the worker changes the priority itself */
+    {.name = "own", .arguments = 1, .limit = {4}, .weight = 1, .threads = 1 << WORKER},
+    {.name = "start", .weight = 1, .threads = 1 << WORKER},
+    {.name = "meter", .weight = 1, .threads = 0xFC},
+    {.name = "look", .weight = 2, .threads = 0xFC},
+    {.name = "change", .arguments = 1, .limit = {4}, .weight = 3, .threads = 1 << MONITOR},
+    {.name = "leave", .weight = 1, .threads = 1 << MONITOR},
+    {.name = "watch", .weight = 1, .threads = 1 << MONITOR}, /* waits for the alarm, and looks */
+};
+
+typedef struct report_state {
+    opp_report *report;
+    opp_alarms *alarms;
+    _Atomic(uint32_t) *priority; /* of the worker's thread */
+    uint32_t begun, ended;       /* jobs: the worker's */
+    uint32_t armed, leaves;      /* ... of which the worker has told the monitor, and that it is about to end */
+    uint32_t applied;            /* the priority that the worker knows */
+    uint32_t seen;               /* the job that the monitor has seen last, once it had waited */
+    bool counted[MOST_JOBS + 1]; /* its time in the real-time foreground */
+} report_state;
+static _Thread_local report_state *report_of_thread; /* see oppx_state() */
+#define state (*report_of_thread)
+
+/* The system call. */
+static void set_priority(uint32_t priority) {
+    opp_swap(state.priority, priority, acq_rel);
+}
+
+static void report_setup(const oppx_program *program) {
+    (void)program;
+    report_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(report_state));
+    memset(report_of_thread, 0, sizeof(report_state));
+    state.report = opp_report_create();
+    state.alarms = opp_alarms_create();
+    state.priority = oppx_allocate(sizeof(*state.priority), 16);
+    state.applied = OWN;
+    opp_store(state.priority, OWN, relaxed);
+}
+
+/* All fields of a job tell its number. */
+static opp_report_job job_of(uint32_t number) {
+    return (opp_report_job){.identity = number, .app = (opp_app *)(uintptr_t)(number * 16), .start = number,
+                            .cpu_before = number, .wait_before = number, .switches_before = number,
+                            .depth = number, .band = (uint8_t)number, .rank = (uint8_t)number,
+                            .base = (uint8_t)number, .is_real_time = number & 1};
+}
+
+static void expect_known_priority(const char *when) {
+    uint32_t priority = opp_load(state.priority, relaxed);
+    if (priority != state.applied)
+        oppx_fail("%s job %u the thread has priority %u, and the worker knows of %u", when, state.begun,
+                  priority, state.applied);
+}
+
+/* As Worker.waiting() does, and WorkerReport.restorePriority(). */
+static void raise_for_a_moment(void) {
+    set_priority(RAISED);
+    uint32_t given = 0;
+    while (true) {
+        uint32_t changed = (uint32_t)opp_report_settled(state.report);
+        uint32_t wanted = changed != 0 ? changed : state.applied;
+        if (wanted == given) return;
+        set_priority(wanted);
+        given = wanted;
+    }
+}
+
+static void report_start(void) {
+    uint32_t *meter = oppx_allocate(sizeof(*meter), 16);
+    *meter = THREAD;
+    opp_report_start(state.report, THREAD, (opp_thread_meter *)(void *)meter);
+}
+
+static void report_work(bool raises) {
+    if (state.begun == MOST_JOBS) return;
+    expect_known_priority("before");
+    opp_report_job job = job_of(++state.begun);
+    opp_report_begin(state.report, &job);
+    opp_alarms_arm(state.alarms, 0, 1000);
+    state.armed = state.begun;
+    if (raises) raise_for_a_moment();
+    state.leaves = state.begun;
+    uint64_t changed = opp_report_end(state.report);
+    if (changed != 0) state.applied = (uint32_t)changed;
+    expect_known_priority("after");
+    if (!opp_report_ended_out_of_class(state.report)) state.counted[state.begun] = true;
+    state.ended = state.begun;
+}
+
+/* The number of the job that was read; 0: none was. */
+static uint32_t report_look(opp_reading *reading) {
+    if (!opp_report_read(state.report, reading)) return 0;
+    uint32_t number = (uint32_t)(reading->sequence + 1) / 2;
+    opp_report_job is = reading->job, one = job_of(number);
+    if (is.identity != one.identity || is.app != one.app || is.start != one.start
+        || is.cpu_before != one.cpu_before || is.wait_before != one.wait_before
+        || is.switches_before != one.switches_before || is.depth != one.depth || is.band != one.band
+        || is.rank != one.rank || is.base != one.base || is.is_real_time != one.is_real_time)
+        oppx_fail("the reading of job %u has something of another", number);
+    return number;
+}
+
+static void report_meter(void) {
+    int32_t thread = opp_report_thread(state.report);
+    opp_thread_meter *meter = opp_report_meter(state.report);
+    if (thread != 0 && meter == NULL) oppx_fail("a thread is told of before its meter");
+    if (meter != NULL && *(volatile uint32_t *)(void *)meter != THREAD) oppx_fail("a meter is not what it was");
+}
+
+static void report_perform(uint32_t thread, const oppx_operation *operation) {
+    (void)thread;
+    opp_reading reading;
+    uint32_t number;
+    switch (operation->kind) {
+    case REPORT_JOB:
+    case REPORT_RAISE: report_work(operation->kind == REPORT_RAISE); break;
+    case REPORT_OWN:
+        state.applied = OWN + operation->argument[0];
+        set_priority(state.applied);
+        break;
+    case REPORT_START: report_start(); break;
+    case REPORT_METER: report_meter(); break;
+    case REPORT_LOOK: report_look(&reading); break;
+    case REPORT_CHANGE:
+        if (report_look(&reading) == 0 || !opp_report_begin_change(state.report, reading.sequence)) return;
+        /* What the system refuses, 0, changes nothing. */
+        if (operation->argument[0] != 0) set_priority(operation->argument[0]);
+        opp_report_end_change(state.report, operation->argument[0]);
+        break;
+    case REPORT_LEAVE:
+        number = report_look(&reading);
+        if (number != 0 && opp_report_leave_class(state.report, reading.sequence))
+            state.counted[number] = true;
+        break;
+    default:
+        opp_alarms_wait(state.alarms);
+        number = report_look(&reading);
+        if (number != 0) state.seen = number;
+    }
+}
+
+/* The monitor sleeps, so the alarm is not set. */
+static void report_quiet(void) {
+    if (oppx_is_stopped(MONITOR) || !oppx_is_asleep(MONITOR)) return;
+    if (state.armed > state.leaves && state.seen != state.armed)
+        oppx_fail("job %u runs, the monitor has not seen it, and the alarm is not set", state.armed);
+}
+
+static void report_finish(void) {
+    for (uint32_t job = 1; job <= state.ended; job++)
+        if (!state.counted[job]) oppx_fail("the time of job %u in the real-time foreground is not counted", job);
+}
+
+const oppx_target checked_report = {
+    .name = "report",
+    .summary = "What a worker tells of its job: read as a whole; its priority changed only inside of a job, "
+               "and known after it.",
+    .kinds = report_kinds, .kind_count = sizeof(report_kinds) / sizeof(report_kinds[0]),
+    .threads_max = 4, .operations_max = 6, .stalls = 0,
+    .setup = report_setup, .perform = report_perform, .quiet = report_quiet, .finish = report_finish,
+};
