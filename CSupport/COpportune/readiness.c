@@ -121,8 +121,8 @@ int opp_readiness_add(opp_readiness *readiness, int descriptor) {
 void *opp_readiness_remove(opp_readiness *readiness, int descriptor) {
     _Atomic(uint64_t) *word = word_at(readiness, descriptor);
     if (word == NULL || opp_load(word, relaxed) == UNWATCHED) return NULL; /* relaxed: E2 */
-    /* First the word: from now on nobody arms. [waiter] acquire: pairs with opp_readiness_arm(). */
-    uint64_t left = opp_swap(word, UNWATCHED, seq_cst);
+    /* First the word: who arms later finds it unwatched. [waiter] acquire: pairs with opp_readiness_arm(). */
+    uint64_t left = opp_swap(word, UNWATCHED, acquire);
     opp_poller_remove(&readiness->poller, descriptor);
     opp_sub(&readiness->watched, 1, relaxed); /* relaxed: one too many for a moment costs a look */
     return is_waiter(left) ? waiter_of(left) : NULL;
@@ -201,8 +201,10 @@ opp_arming opp_readiness_arm(opp_readiness *readiness, int descriptor, void *wai
 bool opp_readiness_disarm(opp_readiness *readiness, int descriptor, void *waiter, uint16_t tag) {
     _Atomic(uint64_t) *word = word_at(readiness, descriptor);
     uint64_t armed = word_of(waiter, tag);
-    /* [waiter] acquire: whoever armed it. seq_cst: a cancellation is published before. */
-    return word != NULL && opp_cas(word, &armed, QUIET, seq_cst);
+    /* [end] seq_cst: a cancellation is published before; see "Against an end". An exchange that fails says
+     * nothing of an order: it might read what the word was before it was armed. */
+    if (word == NULL || opp_load(word, seq_cst) != armed) return false;
+    return opp_cas(word, &armed, QUIET, acquire); /* [waiter] acquire */
 }
 
 static void *claim_next(opp_readiness *readiness, int tag, uint32_t *cursor) {

@@ -365,11 +365,12 @@ static const char *const *targets_of(const char *file) {
     static const char *const pools[] = {"pool", "parking", NULL};
     static const char *const alarms[] = {"alarms", NULL}, *const inboxes[] = {"inbox", NULL};
     static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL},
-        *const closers[] = {"closers", NULL}, *const reports[] = {"report", NULL};
+        *const closers[] = {"closers", NULL}, *const reports[] = {"report", NULL},
+        *const readiness[] = {"readiness", "parking", NULL};
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
-    static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c", "readiness.c"};
+    static const char *const pool_files[] = {"worker_pool.c", "worker_park.c", "worker.c"};
     for (size_t i = 0; i < sizeof(pool_files) / sizeof(pool_files[0]); i++)
         if (strcmp(file, pool_files[i]) == 0) return pools;
     if (strcmp(file, "alarms.c") == 0) return alarms;
@@ -379,6 +380,7 @@ static const char *const *targets_of(const char *file) {
     if (strcmp(file, "table.c") == 0) return tables;
     if (strcmp(file, "purge.c") == 0) return purges;
     if (strcmp(file, "report.c") == 0) return reports;
+    if (strcmp(file, "readiness.c") == 0) return readiness;
     return NULL;
 }
 

@@ -8,7 +8,7 @@
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_queue,    &checked_parking, &checked_pool,   &checked_inbox,
     &checked_alarms, &checked_ring,   &checked_closers, &checked_table,  &checked_purge,  &checked_records,
-    &checked_report,
+    &checked_report, &checked_readiness,
     &checked_canary, &checked_canary_sleep, &checked_canary_old, &checked_canary_stopped, &checked_litmus,
 };
 
@@ -163,6 +163,17 @@ static const oppx_world worlds[] = {
     {"closers-two", "closers", "ask; ask; wait; ask; end | serve | serve", 2, 1, 0, 0, false},
     {"closers-stopped", "closers", "ask; ask; wait; wait | serve | serve", 2, 1, 1, 0, true},
     {"closers-early", "closers", "ask; end | serve", 3, 1, 0, 2, true},
+    {"readiness-event", "readiness", "arrive 0; arrive 0 | harvest; harvest | receive; receive",
+        3, 1, 0, 0, true},
+    {"readiness-two", "readiness", "arrive 0; arrive 1 | harvest; harvest | receive | receive",
+        2, 1, 0, 0, true},
+    {"readiness-remove", "readiness", "arrive 0; remove 0 | harvest; harvest | receive; receive",
+        3, 1, 0, 0, true},
+    {"readiness-end", "readiness", "arrive 0; end 0 | harvest; harvest | receive; receive", 3, 1, 0, 0, true},
+    {"readiness-close", "readiness", "close | harvest | receive | receive", 3, 1, 0, 0, true},
+    {"readiness-cancel", "readiness", "cancel 0; arrive 0 | harvest | receive; receive", 3, 1, 0, 0, true},
+    {"readiness-stopped", "readiness", "arrive 0; arrive 1; end 0 | harvest; harvest | receive | receive",
+        1, 0, 1, 0, true},
     {"report-read", "report", "job; job | | look", ANY, 2, 0, 0, true},
     {"report-start", "report", "start | meter | meter", ANY, 2, 0, 0, true},
     {"report-two-readers", "report", "job; job | look; look | look", 3, 1, 0, 0, true},

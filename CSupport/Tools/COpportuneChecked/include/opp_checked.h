@@ -8,7 +8,7 @@
 extern const oppx_target checked_litmus, checked_queue, checked_runq, checked_parking, checked_pool,
     checked_inbox,
     checked_records, checked_report, checked_table, checked_purge, checked_alarms, checked_ring,
-    checked_closers,
+    checked_closers, checked_readiness,
     checked_canary, checked_canary_sleep, checked_canary_old, checked_canary_stopped;
 
 /* All targets, in the order of a listing. */
