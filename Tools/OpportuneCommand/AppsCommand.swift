@@ -8,7 +8,9 @@ struct AppsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "apps", abstract: "Lists the apps of the host.",
     discussion: """
-      The CPU time is that of all processes of the app, the memory what is in main memory of them.
+      The CPU time is that of all processes of the app, the memory what is in main memory of them. With --json memory_by \
+      says how that was found: group, what its control group counts, files that it read first included; else pss, of a page \
+      that several processes have a share for each, as of adopted programs; rss where the kernel tells no more.
 
       Example: opportune apps --json
       """)

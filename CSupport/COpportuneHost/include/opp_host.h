@@ -22,12 +22,14 @@ typedef struct opp_host_program {
     char *_Nullable const *_Nonnull envp;   /* ends with NULL */
     const char *_Nullable folder;           /* where it starts; NULL: where the caller is */
     int32_t group;                          /* descriptor of a cgroup v2 folder, or -1 */
+    int32_t entrance;                       /* of cgroup.procs of a v1 group, or -1 */
     int32_t descriptors[3];                 /* its standard ones; -1: as the caller's */
 } opp_host_program;
 
 /*
  * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
- * no instruction of it runs outside. Signals have their default actions there, but for those that the caller
+ * no instruction of it runs outside; where `entrance` is, it has entered that group before it is the program,
+ * or the group refused. Signals have their default actions there, but for those that the caller
  * ignores; of descriptors it has the standard ones alone. `pidfd` is close-on-exec, the caller's to close.
  * Returns the pid; -errno of clone3, or of what kept the program from starting (as -ENOENT), and then no
  * process is left. Any thread.

@@ -12,6 +12,8 @@ final class HostedProcess {
   /// In the environment of its processes.
   let mark: String
   let classes: AppClass
+  /// What counts its memory since its beginning.
+  let memory: MemoryGroup?
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
   /// It may let go of its locks before it is suspended.
@@ -37,9 +39,11 @@ final class HostedProcess {
   var notes: [String]
 
   init(
-    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, child: Int32,
+    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
+    child: Int32,
     declared: HostManifest?, notes: [String]
   ) {
+    self.memory = memory
     self.declared = declared
     declaredKeep = declared?.keptBy
     self.child = child
@@ -92,6 +96,8 @@ package struct AppEntry: Sendable, Hashable, Codable {
   package var cgroup: String?
   package var cpuSeconds: Double
   package var memoryBytes: UInt64
+  /// How the memory was found; `nil` where no process of it runs.
+  package var memoryBy: MemoryUse.Source?
   /// Why it may run in the background.
   package var keptBy: [String]
   /// What could not be done for it.
@@ -101,6 +107,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     case id, pids, state, cgroup, notes
     case cpuSeconds = "cpu_s"
     case memoryBytes = "memory_bytes"
+    case memoryBy = "memory_by"
     case keptBy = "kept_by"
   }
 
@@ -112,6 +119,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     try container.encode(cgroup, forKey: .cgroup)  // null, so that each entry has the same keys
     try container.encode(cpuSeconds, forKey: .cpuSeconds)
     try container.encode(memoryBytes, forKey: .memoryBytes)
+    try container.encode(memoryBy, forKey: .memoryBy)
     try container.encode(keptBy, forKey: .keptBy)
     try container.encode(notes, forKey: .notes)
   }
@@ -156,6 +164,8 @@ package struct HostConfiguration: Sendable {
   package var changed: (@Sendable ([AppChange]) -> Void)?
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
+  /// Whether memory is counted by a control group where that may be.
+  package var usesMemoryGroups = true
 
   package init() {}
 

@@ -147,11 +147,11 @@ package final class ProcessHost: Sendable {
 
   /// Those that have a manifest, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
-    let running = Set(apps().map(\.id))
+    let running = engine.locked { Set($0.apps.keys) }
     return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
       AppEntry(
-        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, keptBy: [],
-        notes: [])
+        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
+        keptBy: [], notes: [])
     }
   }
 
@@ -159,7 +159,17 @@ package final class ProcessHost: Sendable {
   package var followed: String? { engine.locked { $0.followed } }
 
   /// All apps that run, by name.
-  package func apps() -> [AppEntry] { engine.locked { $0.entries() } }
+  package func apps() -> [AppEntry] {
+    engine.locked { $0.entries() }.map { entry, group in
+      var entry = entry
+      let memory = MemoryUse.look(group, entry.pids)
+      (entry.memoryBytes, entry.memoryBy) = (memory.bytes, memory.by)
+      return entry
+    }
+  }
+
+  /// What could not be done for an app; none where it does not run.
+  package func notes(of name: String) -> [String] { engine.locked { $0.apps[name]?.notes ?? [] } }
 }
 
 /// The host's state under its lock, and the loop of its thread.
