@@ -71,6 +71,15 @@ opp_host_class opp_host_class_idle(void);
 int opp_host_class_get(pid_t tid, opp_host_class *_Nonnull found);
 int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
 
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+/*
+ * Asks the kernel to take a range of a process out of main memory: files' pages to their files, others to
+ * swap, as far as there is some. Blocks while that is written. -EPERM without CAP_SYS_NICE, -EINVAL where
+ * something in the range cannot be taken, as locked memory.
+ */
+int opp_host_page_out(int pidfd, uint64_t start, uint64_t length);
+
 /* --- The warden ------------------------------------------------------------------------------- */
 
 /*

@@ -9,6 +9,9 @@ extension HostCore {
     switch action {
     case .lifecycle(let effect): return carryOut(effect, of: app)
     case .restrict(let restrictions):
+      if app.isInFront { app.used = now }
+      app.isInFront = restrictions.cpu == .foreground
+      app.wasInFront = app.wasInFront || app.isInFront
       switch restrictions.cpu {
       case .foreground:
         app.backgroundEnd = nil
@@ -57,6 +60,7 @@ extension HostCore {
         return nil
       }
     case .resumeExecution:
+      stopPagingOut(app)
       do throws(ProcessHostError) { try app.group.thaw() } catch { app.note(["\(error)"]) }
       endFarewell(app)
       return nil

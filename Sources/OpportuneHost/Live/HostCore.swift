@@ -35,11 +35,29 @@ final class HostCore {
   /// The display that is followed; `nil`: none by now.
   var followed: String?
 
+  /// What is done when memory is short.
+  var shortage: ShortagePolicy
+  /// Those that have not been told of.
+  var pageOuts: [PageOut] = []
+  /// Runs what takes long, on another thread.
+  let runAside: (@escaping @Sendable () -> Void) -> Void
+  /// Has ``advance()`` called soon. Any thread.
+  let wakeUp: @Sendable () -> Void
+
   /// What became of suspensions that waited for locks, for who asks again.
   var outcomes: [String: ProcessHostError] = [:]
 
-  init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
+  /// - Parameters:
+  ///   - runAside: runs what takes long, on another thread.
+  ///   - wakeUp: has ``advance()`` called soon. Any thread.
+  init(
+    key: String, configuration: HostConfiguration,
+    runAside: @escaping (@escaping @Sendable () -> Void) -> Void,
+    wakeUp: @escaping @Sendable () -> Void
+  ) throws(ProcessHostError) {
     self.key = key
+    (self.runAside, self.wakeUp) = (runAside, wakeUp)
+    shortage = configuration.shortage
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
@@ -149,7 +167,7 @@ final class HostCore {
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
       id: id, name: name, group: group, mark: mark, classes: classes, memory: memory, child: child,
-      declared: declared, notes: notes)
+      declared: declared, notes: notes, now: now)
     apps[name] = app
     app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {
@@ -271,6 +289,7 @@ final class HostCore {
 
   /// Handles what is due by now.
   func advance() {
+    lookAtPageOuts()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
@@ -330,6 +349,7 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    app.pageOut?.cancel()
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)
@@ -346,6 +366,7 @@ final class HostCore {
   /// Leaves all apps running as they would without a host.
   func leave() {
     for app in apps.values {
+      app.pageOut?.cancel()
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
       app.memory?.giveBack(app.group.members())

@@ -31,6 +31,14 @@ final class HostedProcess {
   var killAt: Moment?
   /// The process of it that has joined.
   var client: ProgramClient?
+  /// When it was in front last, or began.
+  var used: Moment
+  var wasInFront = false
+  var isInFront = false
+  /// Since it was suspended, as far as that was possible.
+  var isPagedOut = false
+  /// That has not ended.
+  var pageOut: PageOut?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// A descriptor of a child of this process, which nobody else reaps; -1: none.
@@ -41,8 +49,9 @@ final class HostedProcess {
   init(
     id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
     child: Int32,
-    declared: HostManifest?, notes: [String]
+    declared: HostManifest?, notes: [String], now: Moment
   ) {
+    used = now
     self.memory = memory
     self.declared = declared
     declaredKeep = declared?.keptBy
@@ -69,6 +78,12 @@ final class HostedProcess {
     guard child >= 0, opp_host_reap(child, &status) != 0 else { return }
     close(child)
     child = -1
+  }
+
+  /// In place of an earlier one that begins the same.
+  func note(_ start: String, _ rest: String) {
+    notes.removeAll { $0.hasPrefix(start) }
+    notes.append(start + rest)
   }
 
   func note(_ new: [String]) { for one in new where !notes.contains(one) { notes.append(one) } }
@@ -148,6 +163,8 @@ package struct HostConfiguration: Sendable {
   package var freezeLimit: Duration = .seconds(1)
   /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.
   package var record: String?
+  /// What is done when memory is short.
+  package var shortage = ShortagePolicy()
   /// What becomes of an app that holds locks when it is to be suspended.
   package var locks = LockPolicy()
   /// What is known of apps that do not run.
@@ -158,7 +175,7 @@ package struct HostConfiguration: Sendable {
   package var display: X11Display?
   /// How long it may take for that.
   package var displayLimit: Duration = .milliseconds(250)
-  /// Called with what people should know of the display, on any thread. It may not call the host.
+  /// Called with what people should know, as of the display, on any thread. It may not call the host.
   package var log: @Sendable (String) -> Void = { _ in }
   /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?

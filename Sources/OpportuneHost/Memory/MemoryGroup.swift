@@ -70,6 +70,13 @@ final class MemoryGroup: Sendable {
   /// - Returns: 0, or the number of the error.
   func adopt(_ pid: pid_t) -> Int32 { entrance.map { SystemFile.write("\(pid)", to: $0) } ?? 0 }
 
+  /// What is written a number of bytes to, to have them taken out of main memory; `nil` where the kernel has
+  /// no such file, as in version 1.
+  var reclaims: String? {
+    let file = path + "/memory.reclaim"
+    return SystemFile.exists(file) ? file : nil
+  }
+
   /// The bytes that are charged to it: what its processes have touched, and pages of files that they were
   /// the first to read. `nil` where it is gone.
   func usage() -> UInt64? {

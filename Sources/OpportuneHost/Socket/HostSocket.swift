@@ -90,6 +90,11 @@ package enum HostSocket {
       answer.notes = notes(of: name, host)
       return answer
     }
+    if request.request == .warn, request.name == nil {
+      let done = try host.memoryIsShort()
+      answer.notes = done.isEmpty ? nil : done
+      return answer
+    }
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
     let told = notes(of: name, host) ?? []
     switch request.request {
