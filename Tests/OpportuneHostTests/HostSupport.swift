@@ -14,7 +14,7 @@ final class Hosted {
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
     pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
-    shortage: ShortagePolicy = ShortagePolicy()
+    shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = []
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -25,7 +25,7 @@ final class Hosted {
     (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
     configuration.pressure = pressure
     configuration.record = record
-    configuration.shortage = shortage
+    (configuration.shortage, configuration.groupPressures) = (shortage, groupPressures)
     configuration.usesMemoryGroups = memoryGroups
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

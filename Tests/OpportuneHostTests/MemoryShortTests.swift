@@ -106,6 +106,38 @@ import Testing
     withExtendedLifetime(socket) {}
   }
 
+  /// A group of the machine's first hierarchy, with a limit, in which a process takes memory.
+  // R-MEM-01
+  @Test(
+    .enabled(if: ProcessMemoryTests.hasGroups, "no group of version 1 that counts memory can be made"),
+    .enabled(if: Backends.python != nil, "no python3 is there"))
+  func aGroupThatComesCloseToItsLimitIsHeard() async throws {
+    let group = try #require(MemoryGroup.make(key: Hosted.newKey(), name: "limited", group: nil))
+    defer { group.remove() }
+    #expect(try GroupPressure(folder: group.path) == nil)
+    #expect(SystemFile.write("\(100 << 20)", to: group.path + "/memory.limit_in_bytes") == 0)
+    let pressure = try #require(try GroupPressure(folder: group.path))
+    let hosted = try Hosted(
+      .auto, memoryGroups: false, shortage: ShortagePolicy(answer: .terminate, settle: .milliseconds(10)),
+      groupPressures: [pressure])
+    _ = try hosted.shell("exec sleep 600", name: "idle")
+    try hosted.host.suspend("idle")
+    let (output, input) = (try Output(), try Output())
+    _ = fcntl(input.read, F_SETFL, 0)
+    let script = "import sys\nsys.stdin.readline()\nheld = bytearray(92 << 20)\nprint('held', flush=True)\n"
+    let pid = try hosted.host.launch(
+      [try #require(Backends.python), "-c", script + "sys.stdin.readline()\n"], name: "taker",
+      descriptors: [input.read, output.written, -1])
+    #expect(group.adopt(pid) == 0)
+    #expect(!pressure.isShort)
+    _ = write(input.written, "\n", 1)
+    // Told once, and looked at until it helps or nothing is left to take.
+    try await eventually("the end of who is suspended") { hosted.host.apps().map(\.id) == ["taker"] }
+    #expect(pressure.isShort)
+    _ = try await output.line("held")
+    try await hosted.end()
+  }
+
   @Test func rangesAreReadOfTheirLines() {
     func range(_ line: String) -> Range<UInt64>? { ProcessTable.range(Array(line.utf8)) }
     #expect(range("7f00-7fff rw-p 00000000 00:00 0 [heap]") == 0x7f00..<0x7fff)

@@ -139,6 +139,7 @@ struct HostCommand: ParsableCommand {
         do throws(ProcessHostError) { configuration.pressure = try MemoryPressure() } catch {
           printToStandardError("Note: \(error.message)")
         }
+        configuration.groupPressures = GroupPressure.all { printToStandardError("Note: \($0)") }
       }
       let bus =
         sweep

@@ -54,6 +54,8 @@ extension HostCore {
         }
         // What was found meanwhile.
         app.note(maker.note(app.name, app.mark, app.group))
+        // A group that is close to its limit may have found nothing to take.
+        if !configuration.groupPressures.isEmpty { looksAtGroups = now }
         return .stopped
       } catch {
         app.note(["\(error)"])

@@ -16,6 +16,16 @@ extension HostCore {
     return told
   }
 
+  /// A group has told that it comes close to its limit. It tells once, so it is looked at again as long as
+  /// that is so and there is a step that has not been taken.
+  func lookAtGroups() {
+    guard let due = looksAtGroups, due <= now else { return }
+    looksAtGroups = nil
+    guard configuration.groupPressures.contains(where: \.isShort) else { return }
+    memoryIsShort()
+    looksAtGroups = shortage.mayAct(after: now)
+  }
+
   private func seen(_ app: HostedProcess) -> ShortagePolicy.App {
     let state = system.state(of: app.id)
     let isSuspended = state == .suspended

@@ -37,6 +37,8 @@ final class HostCore {
 
   /// What is done when memory is short.
   var shortage: ShortagePolicy
+  /// When groups with a limit are looked at again.
+  var looksAtGroups: Moment?
   /// Those that have not been told of.
   var pageOuts: [PageOut] = []
   /// Runs what takes long, on another thread.
@@ -290,6 +292,7 @@ final class HostCore {
   /// Handles what is due by now.
   func advance() {
     lookAtPageOuts()
+    lookAtGroups()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
@@ -309,7 +312,7 @@ final class HostCore {
     let own = apps.values.flatMap {
       [$0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
     }
-    return (own + [system.nextDeadline, front.leavesAt].compactMap(\.self)).min()
+    return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
   }
 
   /// One member of an app has ended: watches another, or the app has ended.

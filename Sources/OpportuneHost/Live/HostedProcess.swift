@@ -159,6 +159,8 @@ package struct HostConfiguration: Sendable {
   package var taskLimit: Duration = .seconds(30)
   /// What tells that memory is short; `nil`: only requests do.
   package var pressure: MemoryPressure?
+  /// What tells that a group of the host comes close to its limit.
+  package var groupPressures: [GroupPressure] = []
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
   /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.

@@ -265,11 +265,14 @@ private final class HostEngine: @unchecked Sendable {
     let follower = front.map { FrontFollower($0) }
     var pressure = self.pressure
     var ready: Set<Int32> = []
+    let groups = locked { $0.configuration.groupPressures }
     while true {
+      for one in groups where ready.contains(one.descriptor) { one.take() }
       let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
       let (watched, clients, next, isOver) = lock.withLock {
         () -> ([Watched], [Watched], Moment?, Bool) in
         for event in heard where !hasStopped { core.heard(event) }
+        if groups.contains(where: { ready.contains($0.descriptor) }) { core.looksAtGroups = core.now }
         core.advance()
         tellChanges()
         let watched = core.apps.values.filter { $0.watched >= 0 }.map {
@@ -287,6 +290,7 @@ private final class HostEngine: @unchecked Sendable {
       var polled = (watched + clients).map(\.polled)
       polled.append(pollfd(fd: wake.descriptor, events: Int16(POLLIN), revents: 0))
       polled += follower?.waits ?? []
+      polled += groups.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
       if let pressure { polled.append(pollfd(fd: pressure.descriptor, events: pressure.events, revents: 0)) }
       // Rounded up, so that the last wait is not a spin.
       let due = [next, follower?.nextDeadline].compactMap(\.self).min()
