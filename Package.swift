@@ -102,7 +102,9 @@ let package = Package(
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
     // Apps are Linux processes, not written for it.
-    .target(name: "OpportuneHost", dependencies: ["OpportuneBase", "OpportuneApps", "COpportuneHost"]),
+    .target(
+      name: "OpportuneHost",
+      dependencies: ["OpportuneBase", "OpportuneApps", "OpportuneMemory", "COpportuneHost"]),
     // How a program joins that host: in C, a library of its own as well, and in Swift.
     .target(
       name: "COpportuneClient", path: "CSupport/OpportuneClient",

@@ -15,6 +15,11 @@
 /* In the child: a copy of one thread of a process that may have many, so nothing here may take a lock. */
 static void become(const opp_host_program *program, int report) {
     setpgid(0, 0);
+    if (program->entrance >= 0) {
+        /* Before it touches memory of its own. Where it is refused, the caller sees that it is no member. */
+        ssize_t entered = write(program->entrance, "0", 1);
+        (void)entered;
+    }
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
         if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;

@@ -53,7 +53,7 @@ import Testing
     let apps = try bus.call("Apps", "false").output
     for part in [
       "'id': <'sleep'>", "'state': <'foreground'>", "'pids': <[uint32 \(program.pid)]>", "'cpu_s': <",
-      "'memory_bytes': <uint64 ", "'kept_by': <@as []>", "'notes': <",
+      "'memory_bytes': <uint64 ", "'memory_by': <'pss'>", "'kept_by': <@as []>", "'notes': <",
     ] { #expect(apps.contains(part), "\(apps)") }
 
     #expect(try bus.call("Front", "sleep").output.hasPrefix("("))

@@ -27,7 +27,7 @@ import Testing
       #expect(app?["state"] as? String == state)
       #expect(
         app.map { Set($0.keys) } == [
-          "id", "pids", "state", "cgroup", "cpu_s", "memory_bytes", "kept_by", "notes",
+          "id", "pids", "state", "cgroup", "cpu_s", "memory_bytes", "memory_by", "kept_by", "notes",
         ])
       #expect(app?["pids"] as? [Int] == [Int(pid)])
     }

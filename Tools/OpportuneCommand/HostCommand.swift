@@ -9,6 +9,7 @@ import Synchronization
 extension Backend: ExpressibleByArgument {}
 extension LockPolicy.Answer: ExpressibleByArgument {}
 extension HostBus.Choice: ExpressibleByArgument {}
+extension ShortagePolicy.Answer: ExpressibleByArgument {}
 
 /// Where the host of processes listens.
 struct HostSocketOption: ParsableArguments {
@@ -79,6 +80,11 @@ struct HostCommand: ParsableCommand {
   var locks = LockPolicy.Answer.refuse
   @Option(
     help: ArgumentHelp(
+      "When memory is short: warn those that cooperate; pageout: take what is suspended out of main memory as well; "
+        + "terminate: then end suspended apps, one at a time.", valueName: "warn|pageout|terminate"))
+  var memoryShort = ShortagePolicy.Answer.pageout
+  @Option(
+    help: ArgumentHelp(
       "A folder of manifests; may be repeated, the first counts. Default: $XDG_CONFIG_HOME/opportune/apps and "
         + "/etc/opportune/apps.", valueName: "folder"), completion: .directory)
   var manifests: [String] = []
@@ -124,6 +130,7 @@ struct HostCommand: ParsableCommand {
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
+      configuration.shortage = ShortagePolicy(answer: memoryShort)
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
@@ -132,6 +139,7 @@ struct HostCommand: ParsableCommand {
         do throws(ProcessHostError) { configuration.pressure = try MemoryPressure() } catch {
           printToStandardError("Note: \(error.message)")
         }
+        configuration.groupPressures = GroupPressure.all { printToStandardError("Note: \($0)") }
       }
       let bus =
         sweep

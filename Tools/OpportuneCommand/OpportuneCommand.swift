@@ -21,7 +21,7 @@ struct OpportuneCommand: ParsableCommand {
       FuzzCommand.self,
       HostCommand.self, KeepCommand.self, LocationCommand.self, NotifyCommand.self,
       ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
-      SwitcherCommand.self, TerminateCommand.self,
+      SwitcherCommand.self, TerminateCommand.self, WarnCommand.self,
     ])
 
   /// - Parameter commit: may be empty.

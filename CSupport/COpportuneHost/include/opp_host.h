@@ -22,12 +22,14 @@ typedef struct opp_host_program {
     char *_Nullable const *_Nonnull envp;   /* ends with NULL */
     const char *_Nullable folder;           /* where it starts; NULL: where the caller is */
     int32_t group;                          /* descriptor of a cgroup v2 folder, or -1 */
+    int32_t entrance;                       /* of cgroup.procs of a v1 group, or -1 */
     int32_t descriptors[3];                 /* its standard ones; -1: as the caller's */
 } opp_host_program;
 
 /*
  * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
- * no instruction of it runs outside. Signals have their default actions there, but for those that the caller
+ * no instruction of it runs outside; where `entrance` is, it has entered that group before it is the program,
+ * or the group refused. Signals have their default actions there, but for those that the caller
  * ignores; of descriptors it has the standard ones alone. `pidfd` is close-on-exec, the caller's to close.
  * Returns the pid; -errno of clone3, or of what kept the program from starting (as -ENOENT), and then no
  * process is left. Any thread.
@@ -68,6 +70,15 @@ opp_host_class opp_host_class_idle(void);
  */
 int opp_host_class_get(pid_t tid, opp_host_class *_Nonnull found);
 int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+/*
+ * Asks the kernel to take a range of a process out of main memory: files' pages to their files, others to
+ * swap, as far as there is some. Blocks while that is written. -EPERM without CAP_SYS_NICE, -EINVAL where
+ * something in the range cannot be taken, as locked memory.
+ */
+int opp_host_page_out(int pidfd, uint64_t start, uint64_t length);
 
 /* --- The warden ------------------------------------------------------------------------------- */
 

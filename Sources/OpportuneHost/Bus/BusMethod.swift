@@ -123,6 +123,9 @@ enum BusMethod: String, CaseIterable {
           try writer.entry("memory_bytes", "t") {
             try writer.bytes(app.memoryBytes)
           }
+          if let memoryBy = app.memoryBy {
+            try writer.entry("memory_by", "s") { try writer.text(memoryBy.rawValue) }
+          }
           try writer.entry("kept_by", "as") { try writer.texts(app.keptBy) }
           try writer.entry("notes", "as") { try writer.texts(app.notes) }
         }

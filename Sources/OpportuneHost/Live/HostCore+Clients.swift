@@ -170,16 +170,6 @@ extension HostCore {
     app.group.signal(SIGCONT)
   }
 
-  /// Memory is short on the machine: those that have joined and run hear of it, unless they are told by now.
-  func memoryIsShort() {
-    for app in apps.values {
-      guard let client = app.client, system.state(of: app.id)?.mayExecute == true,
-        !client.questions.contains(where: { $0.question == .memoryWarning })
-      else { continue }
-      try? post(.memoryWarning, to: app)  // one that is being stopped hears nothing
-    }
-  }
-
   /// Memory is short, somebody says.
   func warn(_ name: String) throws(ProcessHostError) {
     let app = try app(name)

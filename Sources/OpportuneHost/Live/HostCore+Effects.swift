@@ -9,6 +9,9 @@ extension HostCore {
     switch action {
     case .lifecycle(let effect): return carryOut(effect, of: app)
     case .restrict(let restrictions):
+      if app.isInFront { app.used = now }
+      app.isInFront = restrictions.cpu == .foreground
+      app.wasInFront = app.wasInFront || app.isInFront
       switch restrictions.cpu {
       case .foreground:
         app.backgroundEnd = nil
@@ -51,12 +54,15 @@ extension HostCore {
         }
         // What was found meanwhile.
         app.note(maker.note(app.name, app.mark, app.group))
+        // A group that is close to its limit may have found nothing to take.
+        if !configuration.groupPressures.isEmpty { looksAtGroups = now }
         return .stopped
       } catch {
         app.note(["\(error)"])
         return nil
       }
     case .resumeExecution:
+      stopPagingOut(app)
       do throws(ProcessHostError) { try app.group.thaw() } catch { app.note(["\(error)"]) }
       endFarewell(app)
       return nil

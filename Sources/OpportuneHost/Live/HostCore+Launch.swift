@@ -13,7 +13,9 @@ extension HostCore {
     let mark = maker.mark(of: name)
     let group = try maker.tree?.group(name)
     let folder = group.map { open($0.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) } ?? -1
-    defer { if folder >= 0 { close(folder) } }
+    let memory = makeMemory(name, group)
+    let entrance = memory?.entrance.map { open($0, O_WRONLY | O_CLOEXEC) } ?? -1
+    defer { for one in [folder, entrance] where one >= 0 { close(one) } }
     var pidfd: Int32 = -1
     let pid = withArray(command) { arguments in
       withArray(environment(mark)) { environment in
@@ -22,7 +24,7 @@ extension HostCore {
             let three = descriptors + [-1, -1, -1]
             var program = opp_host_program(
               path: file, argv: arguments, envp: environment, folder: start, group: folder,
-              descriptors: (three[0], three[1], three[2]))
+              entrance: entrance, descriptors: (three[0], three[1], three[2]))
             return opp_host_start(&program, &pidfd)
           }
         }
@@ -30,14 +32,15 @@ extension HostCore {
     }
     guard pid > 0 else {
       group?.remove()
+      memory?.remove()
       throw ProcessHostError(.program(path, -pid))
     }
     var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)
     // It may have ended by now, and left others.
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
-      name, group: made, mark: mark, first: pid, foreground: foreground, child: pidfd, declared: declared,
-      notes: [])
+      name, group: made, mark: mark, first: pid, memory: memory, foreground: foreground, child: pidfd,
+      declared: declared, notes: [])
     return pid
   }
 

@@ -35,11 +35,31 @@ final class HostCore {
   /// The display that is followed; `nil`: none by now.
   var followed: String?
 
+  /// What is done when memory is short.
+  var shortage: ShortagePolicy
+  /// When groups with a limit are looked at again.
+  var looksAtGroups: Moment?
+  /// Those that have not been told of.
+  var pageOuts: [PageOut] = []
+  /// Runs what takes long, on another thread.
+  let runAside: (@escaping @Sendable () -> Void) -> Void
+  /// Has ``advance()`` called soon. Any thread.
+  let wakeUp: @Sendable () -> Void
+
   /// What became of suspensions that waited for locks, for who asks again.
   var outcomes: [String: ProcessHostError] = [:]
 
-  init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
+  /// - Parameters:
+  ///   - runAside: runs what takes long, on another thread.
+  ///   - wakeUp: has ``advance()`` called soon. Any thread.
+  init(
+    key: String, configuration: HostConfiguration,
+    runAside: @escaping (@escaping @Sendable () -> Void) -> Void,
+    wakeUp: @escaping @Sendable () -> Void
+  ) throws(ProcessHostError) {
     self.key = key
+    (self.runAside, self.wakeUp) = (runAside, wakeUp)
+    shortage = configuration.shortage
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
@@ -49,6 +69,7 @@ final class HostCore {
       throw ProcessHostError(.lifecycle("", "\(error)"))
     }
     let leftovers = maker.sweep()
+    MemoryGroup.sweep(key: key)
     _ = record?.keep(Set(leftovers.compactMap(\.mark)))
     for left in leftovers {
       // Two of one name are two apps.
@@ -57,9 +78,10 @@ final class HostCore {
       // It is in background now, and goes on.
       declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
+      let first = left.group.members().first ?? 0
       try? begin(
-        name, group: left.group, mark: left.mark ?? maker.mark(of: name),
-        first: left.group.members().first ?? 0, foreground: false,
+        name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: first,
+        memory: MemoryGroup.left(key: key, name: left.name, member: first), foreground: false,
         declared: declared, notes: ["it was left by a host before"])
     }
   }
@@ -95,7 +117,12 @@ final class HostCore {
     if isTree { try checkDescendants(of: status) }
     let mark = maker.mark(of: name)
     let (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
-    try begin(name, group: group, mark: mark, first: pid, foreground: foreground, notes: notes)
+    // What a tree has by now stays charged to the groups where it was. Who is taken alone, as by `opportune
+    // run`, becomes its program then, which begins with nothing.
+    let memory = isTree ? nil : makeMemory(name, group as? ControlGroup)
+    try begin(
+      name, group: group, mark: mark, first: pid, memory: memory?.adopt(pid) == 0 ? memory : nil,
+      foreground: foreground, notes: notes)
     return (name, mark)
   }
 
@@ -125,8 +152,8 @@ final class HostCore {
   }
 
   func begin(
-    _ name: String, group: any ProcessGroup, mark: String, first: pid_t, foreground: Bool, child: Int32 = -1,
-    declared: HostManifest? = nil, notes: [String]
+    _ name: String, group: any ProcessGroup, mark: String, first: pid_t, memory: MemoryGroup?,
+    foreground: Bool, child: Int32 = -1, declared: HostManifest? = nil, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
     let registration = Registration(name: name, exitsOnSuspend: declared?.exitsOnSuspend == true)
@@ -141,8 +168,8 @@ final class HostCore {
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
-      id: id, name: name, group: group, mark: mark, classes: classes, child: child, declared: declared,
-      notes: notes)
+      id: id, name: name, group: group, mark: mark, classes: classes, memory: memory, child: child,
+      declared: declared, notes: notes, now: now)
     apps[name] = app
     app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {
@@ -151,11 +178,17 @@ final class HostCore {
       apps[name] = nil
       maker.forget(mark)
       classes.remove()
+      memory?.remove()
       throw error
     }
     if foreground { front.said(name) }
     watch(app)
     lookWhetherFocused(app)
+  }
+
+  /// What is to count the memory of an app that begins in it.
+  func makeMemory(_ name: String, _ group: ControlGroup?) -> MemoryGroup? {
+    configuration.usesMemoryGroups ? MemoryGroup.make(key: key, name: name, group: group) : nil
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
@@ -233,18 +266,20 @@ final class HostCore {
     if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
   }
 
-  func entries() -> [AppEntry] {
+  /// All apps by name, without their memory: to look at that takes a while, and needs nothing of this.
+  func entries() -> [(entry: AppEntry, memory: MemoryGroup?)] {
     apps.values.sorted { $0.name < $1.name }.map { app in
       let members = app.group.members()
-      return AppEntry(
+      let entry = AppEntry(
         id: app.name, pids: members.sorted(),
         state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
-        memoryBytes: ProcessTable.memory(of: members),
+        memoryBytes: 0, memoryBy: nil,
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         notes: app.notes)
+      return (entry, app.memory)
     }
   }
 
@@ -256,6 +291,8 @@ final class HostCore {
 
   /// Handles what is due by now.
   func advance() {
+    lookAtPageOuts()
+    lookAtGroups()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
@@ -275,7 +312,7 @@ final class HostCore {
     let own = apps.values.flatMap {
       [$0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
     }
-    return (own + [system.nextDeadline, front.leavesAt].compactMap(\.self)).min()
+    return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
   }
 
   /// One member of an app has ended: watches another, or the app has ended.
@@ -315,6 +352,7 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    app.pageOut?.cancel()
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)
@@ -322,6 +360,7 @@ final class HostCore {
     app.group.remove()
     maker.forget(app.mark)
     app.classes.remove()
+    app.memory?.remove()
     // Refused by no state that an app can have here.
     if let effects = try? system.handle(.app(app.id, .exited), at: now) { carryOut(effects) }
     carryOut(system.takeEffects())
@@ -330,8 +369,10 @@ final class HostCore {
   /// Leaves all apps running as they would without a host.
   func leave() {
     for app in apps.values {
+      app.pageOut?.cancel()
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
+      app.memory?.giveBack(app.group.members())
       app.client?.close("the host ends")
       app.client = nil
       if app.watched >= 0 { close(app.watched) }

@@ -12,6 +12,8 @@ final class HostedProcess {
   /// In the environment of its processes.
   let mark: String
   let classes: AppClass
+  /// What counts its memory since its beginning.
+  let memory: MemoryGroup?
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
   /// It may let go of its locks before it is suspended.
@@ -29,6 +31,14 @@ final class HostedProcess {
   var killAt: Moment?
   /// The process of it that has joined.
   var client: ProgramClient?
+  /// When it was in front last, or began.
+  var used: Moment
+  var wasInFront = false
+  var isInFront = false
+  /// Since it was suspended, as far as that was possible.
+  var isPagedOut = false
+  /// That has not ended.
+  var pageOut: PageOut?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// A descriptor of a child of this process, which nobody else reaps; -1: none.
@@ -37,9 +47,12 @@ final class HostedProcess {
   var notes: [String]
 
   init(
-    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, child: Int32,
-    declared: HostManifest?, notes: [String]
+    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
+    child: Int32,
+    declared: HostManifest?, notes: [String], now: Moment
   ) {
+    used = now
+    self.memory = memory
     self.declared = declared
     declaredKeep = declared?.keptBy
     self.child = child
@@ -67,6 +80,12 @@ final class HostedProcess {
     child = -1
   }
 
+  /// In place of an earlier one that begins the same.
+  func note(_ start: String, _ rest: String) {
+    notes.removeAll { $0.hasPrefix(start) }
+    notes.append(start + rest)
+  }
+
   func note(_ new: [String]) { for one in new where !notes.contains(one) { notes.append(one) } }
 }
 
@@ -92,6 +111,8 @@ package struct AppEntry: Sendable, Hashable, Codable {
   package var cgroup: String?
   package var cpuSeconds: Double
   package var memoryBytes: UInt64
+  /// How the memory was found; `nil` where no process of it runs.
+  package var memoryBy: MemoryUse.Source?
   /// Why it may run in the background.
   package var keptBy: [String]
   /// What could not be done for it.
@@ -101,6 +122,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     case id, pids, state, cgroup, notes
     case cpuSeconds = "cpu_s"
     case memoryBytes = "memory_bytes"
+    case memoryBy = "memory_by"
     case keptBy = "kept_by"
   }
 
@@ -112,6 +134,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     try container.encode(cgroup, forKey: .cgroup)  // null, so that each entry has the same keys
     try container.encode(cpuSeconds, forKey: .cpuSeconds)
     try container.encode(memoryBytes, forKey: .memoryBytes)
+    try container.encode(memoryBy, forKey: .memoryBy)
     try container.encode(keptBy, forKey: .keptBy)
     try container.encode(notes, forKey: .notes)
   }
@@ -136,10 +159,14 @@ package struct HostConfiguration: Sendable {
   package var taskLimit: Duration = .seconds(30)
   /// What tells that memory is short; `nil`: only requests do.
   package var pressure: MemoryPressure?
+  /// What tells that a group of the host comes close to its limit.
+  package var groupPressures: [GroupPressure] = []
   /// How long a request for suspension waits until everything has stopped.
   package var freezeLimit: Duration = .seconds(1)
   /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.
   package var record: String?
+  /// What is done when memory is short.
+  package var shortage = ShortagePolicy()
   /// What becomes of an app that holds locks when it is to be suspended.
   package var locks = LockPolicy()
   /// What is known of apps that do not run.
@@ -150,12 +177,14 @@ package struct HostConfiguration: Sendable {
   package var display: X11Display?
   /// How long it may take for that.
   package var displayLimit: Duration = .milliseconds(250)
-  /// Called with what people should know of the display, on any thread. It may not call the host.
+  /// Called with what people should know, as of the display, on any thread. It may not call the host.
   package var log: @Sendable (String) -> Void = { _ in }
   /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
+  /// Whether memory is counted by a control group where that may be.
+  package var usesMemoryGroups = true
 
   package init() {}
 

@@ -140,6 +140,13 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.join(descriptor, pid: pid) }
   }
 
+  /// Memory is short on the machine, somebody says: does what the host does when the kernel says so.
+  ///
+  /// - Returns: what was begun, for people; nothing where nothing was to be done.
+  package func memoryIsShort() throws(ProcessHostError) -> [String] {
+    try engine.changing { core throws(ProcessHostError) in core.memoryIsShort() }
+  }
+
   /// Tells an app that has joined that memory is short.
   package func warn(_ name: String) throws(ProcessHostError) {
     try engine.changing { core throws(ProcessHostError) in try core.warn(name) }
@@ -147,11 +154,11 @@ package final class ProcessHost: Sendable {
 
   /// Those that have a manifest, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
-    let running = Set(apps().map(\.id))
+    let running = engine.locked { Set($0.apps.keys) }
     return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
       AppEntry(
-        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, keptBy: [],
-        notes: [])
+        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
+        keptBy: [], notes: [])
     }
   }
 
@@ -159,7 +166,31 @@ package final class ProcessHost: Sendable {
   package var followed: String? { engine.locked { $0.followed } }
 
   /// All apps that run, by name.
-  package func apps() -> [AppEntry] { engine.locked { $0.entries() } }
+  package func apps() -> [AppEntry] {
+    engine.locked { $0.entries() }.map { entry, group in
+      var entry = entry
+      let memory = MemoryUse.look(group, entry.pids)
+      (entry.memoryBytes, entry.memoryBy) = (memory.bytes, memory.by)
+      return entry
+    }
+  }
+
+  /// What could not be done for an app; none where it does not run.
+  package func notes(of name: String) -> [String] { engine.locked { $0.apps[name]?.notes ?? [] } }
+}
+
+/// What wakes the host's thread; open as long as anybody may tell it. Any thread.
+private final class WakeEvent: Sendable {
+  let descriptor: Int32
+
+  init() throws(ProcessHostError) {
+    descriptor = opp_host_event_open()
+    if descriptor < 0 { throw ProcessHostError(.system("the host's thread cannot be woken", -descriptor)) }
+  }
+
+  deinit { if descriptor >= 0 { close(descriptor) } }
+
+  func tell() { opp_host_event_tell(descriptor) }
 }
 
 /// The host's state under its lock, and the loop of its thread.
@@ -170,24 +201,19 @@ private final class HostEngine: @unchecked Sendable {
   private var hasStopped = false
   /// What was told of the apps, where anybody wants to hear.
   private var told: [String: (app: HostedProcess, state: String)] = [:]
-  private let wake: Int32
+  private let wake: WakeEvent
   private let front: (any FrontSource)?
   private let pressure: MemoryPressure?
 
   init(key: String, configuration: HostConfiguration) throws(ProcessHostError) {
     front = configuration.front
     pressure = configuration.pressure
-    wake = opp_host_event_open()
-    guard wake >= 0 else { throw ProcessHostError(.system("the host's thread cannot be woken", -wake)) }
-    do throws(ProcessHostError) {
-      core = try HostCore(key: key, configuration: configuration)
-    } catch {
-      close(wake)
-      throw error
-    }
+    let wake = try WakeEvent()
+    self.wake = wake
+    core = try HostCore(
+      key: key, configuration: configuration, runAside: { work in Thread.detachNewThread(work) },
+      wakeUp: { wake.tell() })
   }
-
-  deinit { close(wake) }
 
   func locked<Result>(_ body: (HostCore) -> Result) -> Result { lock.withLock { body(core) } }
 
@@ -212,7 +238,7 @@ private final class HostEngine: @unchecked Sendable {
   func changing<Result>(
     _ body: (HostCore) throws(ProcessHostError) -> Result
   ) throws(ProcessHostError) -> Result {
-    defer { opp_host_event_tell(wake) }
+    defer { wake.tell() }
     return try lock.withLock { () throws(ProcessHostError) -> Result in
       defer { tellChanges() }
       core.advance()
@@ -226,7 +252,7 @@ private final class HostEngine: @unchecked Sendable {
       hasStopped = true
       core.leave()
     }
-    opp_host_event_tell(wake)
+    wake.tell()
   }
 
   /// What an app's descriptor is waited for.
@@ -239,11 +265,14 @@ private final class HostEngine: @unchecked Sendable {
     let follower = front.map { FrontFollower($0) }
     var pressure = self.pressure
     var ready: Set<Int32> = []
+    let groups = locked { $0.configuration.groupPressures }
     while true {
+      for one in groups where ready.contains(one.descriptor) { one.take() }
       let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
       let (watched, clients, next, isOver) = lock.withLock {
         () -> ([Watched], [Watched], Moment?, Bool) in
         for event in heard where !hasStopped { core.heard(event) }
+        if groups.contains(where: { ready.contains($0.descriptor) }) { core.looksAtGroups = core.now }
         core.advance()
         tellChanges()
         let watched = core.apps.values.filter { $0.watched >= 0 }.map {
@@ -259,16 +288,17 @@ private final class HostEngine: @unchecked Sendable {
       }
       if isOver { return }
       var polled = (watched + clients).map(\.polled)
-      polled.append(pollfd(fd: wake, events: Int16(POLLIN), revents: 0))
+      polled.append(pollfd(fd: wake.descriptor, events: Int16(POLLIN), revents: 0))
       polled += follower?.waits ?? []
+      polled += groups.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
       if let pressure { polled.append(pollfd(fd: pressure.descriptor, events: pressure.events, revents: 0)) }
       // Rounded up, so that the last wait is not a spin.
       let due = [next, follower?.nextDeadline].compactMap(\.self).min()
       let left = due.map { Int32(clamping: Int64(max(0, ($0 - locked { $0.now }).inSeconds) * 1000) + 1) }
       guard poll(&polled, nfds_t(polled.count), left ?? -1) >= 0 || errno == EINTR else { return }
-      opp_host_event_take(wake)
+      opp_host_event_take(wake.descriptor)
       if let told = pressure, let events = polled.last?.revents, events != 0 {
-        if told.hears(events) { lock.withLock { core.memoryIsShort() } } else { pressure = nil }
+        if told.hears(events) { _ = lock.withLock { core.memoryIsShort() } } else { pressure = nil }
       }
       ready = Set(polled.dropFirst(watched.count + clients.count + 1).filter { $0.revents != 0 }.map(\.fd))
       lock.withLock {

@@ -118,6 +118,30 @@ enum ProcessTable {
     return stat("/proc/\(pid)", &status) == 0 ? status.st_uid : nil
   }
 
+  /// Bytes that are in main memory, each page divided by how many processes have it. Walks all pages: some
+  /// milliseconds for 256 MB.
+  ///
+  /// - Returns: `nil` where the kernel does not tell it of one of them.
+  static func proportionalMemory(of pids: [pid_t]) -> UInt64? {
+    var total: UInt64 = 0
+    for pid in pids {
+      if let bytes = proportionalMemory(of: pid) {
+        total += bytes
+      } else if ProcessStat(of: pid)?.hasEnded == false {
+        return nil
+      }
+    }
+    return total
+  }
+
+  private static func proportionalMemory(of pid: pid_t) -> UInt64? {
+    guard let text = SystemFile.text("/proc/\(pid)/smaps_rollup") else { return nil }
+    for line in text.split(separator: "\n") where line.hasPrefix("Pss:") {
+      return line.split(separator: " ").dropFirst().first.flatMap { UInt64($0) }.map { $0 * 1024 }
+    }
+    return nil
+  }
+
   /// Bytes that are in main memory: what is its own of each, and once the most that one shares.
   static func memory(of pids: [pid_t]) -> UInt64 {
     var own: UInt64 = 0

@@ -20,7 +20,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
     case terminate
     /// Exempts an app from suspension, or ends that.
     case keep
-    /// Tells an app whose program has joined that memory is short.
+    /// Tells an app whose program has joined that memory is short; without a name the host, which does what
+    /// it does when the kernel says so.
     case warn
     /// The process that asks is of an app, and is to be told before the host acts; the connection is for that
     /// from then on.
@@ -28,8 +29,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
   }
 
   package var request: Action
-  /// The app; required by all but `apps`, `join` and `adopt`, which takes the program's, with a number where
-  /// it is taken.
+  /// The app; required by all but `apps`, `join`, `warn` and `adopt`, which takes the program's, with a
+  /// number where it is taken.
   package var name: String?
   /// For `adopt`: the process.
   package var pid: Int32?

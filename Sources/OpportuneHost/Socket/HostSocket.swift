@@ -77,8 +77,7 @@ package enum HostSocket {
   {
     var answer = HostAnswer()
     if request.request == .apps {
-      answer.apps = host.apps()
-      if request.all == true { answer.apps = (host.apps() + host.known()).sorted { $0.id < $1.id } }
+      answer.apps = (host.apps() + (request.all == true ? host.known() : [])).sorted { $0.id < $1.id }
       return answer
     }
     if request.request == .join { return .refused("join: nothing may be sent before its answer") }
@@ -89,6 +88,11 @@ package enum HostSocket {
         isExact: request.name != nil && request.derived != true, foreground: request.foreground == true)
       (answer.name, answer.mark) = (name, mark)
       answer.notes = notes(of: name, host)
+      return answer
+    }
+    if request.request == .warn, request.name == nil {
+      let done = try host.memoryIsShort()
+      answer.notes = done.isEmpty ? nil : done
       return answer
     }
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
@@ -124,7 +128,7 @@ package enum HostSocket {
 
   /// `nil` where there are none.
   private static func notes(of name: String, _ host: ProcessHost) -> [String]? {
-    let notes = host.apps().first { $0.id == name }?.notes ?? []
+    let notes = host.notes(of: name)
     return notes.isEmpty ? nil : notes
   }
 }

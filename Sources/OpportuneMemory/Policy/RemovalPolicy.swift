@@ -131,6 +131,17 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
   }
 
   public func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {
+    guard let (victim, rule) = victim(of: candidates, reading) else { return nil }
+    let why =
+      "\(excess.inMegabytes) had to go of \(reading.inUse.inMegabytes) in use; among apps that were "
+      + "\(victim.standing), \(rule)"
+    return removal(of: victim, why)
+  }
+
+  /// The app to remove, and why that one: what is said of it among those of its standing.
+  package func victim(
+    of candidates: [RemovalCandidate], _ reading: MemoryReading
+  ) -> (app: RemovalCandidate, rule: String)? {
     let surplus = surplusTracking(candidates, reading)
     let removable = candidates.filter { $0.standing != .active && $0.standing != .gone && $0.footprint > 0 }
     guard let victim = removable.min(by: { ranks($0, before: $1, surplus, reading.capacity) }) else {
@@ -150,10 +161,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
         case .largestForLongest: "it held most for longest"
         }
       }
-    let why =
-      "\(excess.inMegabytes) had to go of \(reading.inUse.inMegabytes) in use; among apps that were "
-      + "\(victim.standing), \(rule)"
-    return removal(of: victim, why)
+    return (victim, rule)
   }
 
   public func overdue(_ candidates: [RemovalCandidate]) -> [Removal] {

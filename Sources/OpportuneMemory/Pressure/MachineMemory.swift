@@ -108,7 +108,8 @@ package struct MachineMemory: Sendable, Hashable {
     return String(relative)
   }
 
-  private static func reading(_ version: CgroupVersion, _ folder: String) -> MemoryReading? {
+  /// The reading of one group; `nil` where it has no limit.
+  package static func reading(_ version: CgroupVersion, _ folder: String) -> MemoryReading? {
     // Above memory.high the kernel kills no process, but slows down allocations and makes them reclaim.
     let (limits, usage, inactive) =
       switch version {

@@ -1,0 +1,104 @@
+internal import Glibc
+internal import OpportuneApps
+internal import OpportuneBase
+internal import OpportuneMemory
+
+/// What is done when memory is short.
+extension HostCore {
+  /// Memory is short, the kernel says, or somebody.
+  ///
+  /// - Returns: what was begun, for people.
+  @discardableResult func memoryIsShort() -> [String] {
+    let seen = apps.values.sorted { $0.name < $1.name }.map(seen(_:))
+    let capacity = MachineMemory.system.machineReading()?.capacity ?? .max
+    let told = shortage.isShort(at: now, seen, capacity: capacity).flatMap(carryOut(_:))
+    for line in told { configuration.log("memory is short: \(line)") }
+    return told
+  }
+
+  /// A group has told that it comes close to its limit. It tells once, so it is looked at again as long as
+  /// that is so and there is a step that has not been taken.
+  func lookAtGroups() {
+    guard let due = looksAtGroups, due <= now else { return }
+    looksAtGroups = nil
+    guard configuration.groupPressures.contains(where: \.isShort) else { return }
+    memoryIsShort()
+    looksAtGroups = shortage.mayAct(after: now)
+  }
+
+  private func seen(_ app: HostedProcess) -> ShortagePolicy.App {
+    let state = system.state(of: app.id)
+    let isSuspended = state == .suspended
+    let footprint: () -> UInt64 = {
+      app.memory?.usage() ?? ProcessTable.memory(of: app.group.members())
+    }
+    return ShortagePolicy.App(
+      name: app.name, isSuspended: isSuspended,
+      isKept: app.declaredKeep != nil || app.exemption?.isOver(at: now) == false,
+      isPagedOut: app.isPagedOut,
+      hears: state?.mayExecute == true
+        && app.client?.questions.contains { $0.question == .memoryWarning } == false,
+      footprint: isSuspended && shortage.answer == .terminate ? footprint() : 0,
+      idle: now - app.used, wasInFront: app.wasInFront)
+  }
+
+  private func carryOut(_ step: ShortagePolicy.Step) -> [String] {
+    switch step {
+    case .warn(let names):
+      let warned = names.filter { name in
+        guard let app = apps[name] else { return false }
+        // One that is being stopped hears nothing.
+        return (try? post(.memoryWarning, to: app)) != nil
+      }
+      return warned.isEmpty ? [] : ["warned: \(warned.joined(separator: ", "))"]
+    case .pageOut(let names):
+      let pageOuts = names.compactMap { apps[$0].map(beginPageOut(_:)) }
+      let wakeUp = wakeUp
+      runAside {
+        for one in pageOuts { one.run() }
+        wakeUp()
+      }
+      return ["paging out what is suspended: \(names.joined(separator: ", "))"]
+    case .terminate(let name, let why):
+      let line = "'\(name)' is terminated: \(why)"
+      apps[name]?.note(["memory was short: \(line)"])
+      do throws(ProcessHostError) { try terminate(name) } catch { return ["\(error)"] }
+      return [line]
+    }
+  }
+
+  private func beginPageOut(_ app: HostedProcess) -> PageOut {
+    let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
+    let pageOut = PageOut(app.name, app.memory, processes)
+    app.pageOut = pageOut
+    app.isPagedOut = true
+    pageOuts.append(pageOut)
+    return pageOut
+  }
+
+  /// It goes on: what is in main memory of it stays there.
+  func stopPagingOut(_ app: HostedProcess) {
+    app.pageOut?.cancel()
+    (app.pageOut, app.isPagedOut) = (nil, false)
+  }
+
+  /// Tells of what has been paged out by now.
+  func lookAtPageOuts() {
+    guard !pageOuts.isEmpty else { return }
+    let ended = pageOuts.compactMap { one in one.result.map { (one, $0) } }
+    for (pageOut, result) in ended {
+      guard let app = apps[pageOut.name], app.pageOut === pageOut else { continue }
+      app.pageOut = nil
+      let sizes = "\(result.before.inMegabytes) in main memory before, \(result.after.inMegabytes) after"
+      let line =
+        result.error == 0
+        ? "it was paged out, \(sizes)"
+        : "it could not be paged out: \(errorText(result.error))"
+          + (result.error == EPERM ? ", which needs CAP_SYS_NICE" : "")
+      app.note("memory was short: ", line)
+      configuration.log("memory is short: '\(app.name)': \(line)")
+    }
+    pageOuts.removeAll { one in ended.contains { $0.0 === one } }
+    if pageOuts.isEmpty { shortage.pagingEnded(at: now) }
+  }
+}
