@@ -63,6 +63,9 @@ struct HostCommand: ParsableCommand {
 
       Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
 
+      Apps in background may not open graphics, cameras, sound and input devices, where the host may attach BPF programs \
+      to control groups (root may); what they have open stays of use.
+
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
       Example: opportune host &
@@ -91,6 +94,11 @@ struct HostCommand: ParsableCommand {
     help: "The bus of D-Bus where shells find it: auto (system as root, else session), system, session, none."
   )
   var bus = HostBus.Choice.auto
+  @Option(
+    help: ArgumentHelp(
+      "What apps in background may not open: gpu, camera, microphone, input, or NAME=c:MAJOR or NAME=c:MAJOR:MINOR, "
+        + "with commas between; none.", valueName: "devices"))
+  var denyDevices = DeviceList.standard.names.joined(separator: ",")
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -99,6 +107,9 @@ struct HostCommand: ParsableCommand {
     try checkRange(answerGrace, "--answer-grace", 0.1...3600)
     try checkRange(taskLimit, "--task-limit", 0...3600)
     try checkRange(lockGrace, "--lock-grace", 0...3600)
+    do throws(ProcessHostError) { _ = try DeviceList(denyDevices) } catch {
+      throw ValidationError("--deny-devices: \(error.message)")
+    }
   }
 
   func run() throws {
@@ -124,6 +135,7 @@ struct HostCommand: ParsableCommand {
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
+      configuration.deniedDevices = try DeviceList(denyDevices)
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }

@@ -1,11 +1,12 @@
 /*
  * What the host of Linux processes needs of the kernel and Swift cannot call: programs that start inside a
- * group, the classes of others' threads, and a warden. Every call returns 0, a pid or a descriptor, or
- * -errno.
+ * group, the classes of others' threads, limits of groups, and a warden. Every call returns 0, a pid or a
+ * descriptor, or -errno.
  */
 #ifndef OPP_HOST_H
 #define OPP_HOST_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -68,6 +69,36 @@ opp_host_class opp_host_class_idle(void);
  */
 int opp_host_class_get(pid_t tid, opp_host_class *_Nonnull found);
 int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
+
+/* --- Limits of a control group ------------------------------------------------------------------ */
+
+/* A device, or all of a major number. */
+typedef struct opp_host_device {
+    int32_t is_block; /* 0: of characters */
+    int32_t major;
+    int32_t minor; /* -1: each */
+} opp_host_device;
+
+enum { opp_host_device_max = 64 };
+
+/* What is limited. */
+typedef enum opp_host_limit {
+    opp_host_limit_of_devices,
+} opp_host_limit;
+
+/*
+ * A program for the kernel that refuses to open these devices (EPERM); it does nothing until it is attached.
+ * A close-on-exec descriptor. -EPERM without CAP_BPF and CAP_NET_ADMIN, -EINVAL or -ENOSYS where the kernel
+ * has no such programs, -E2BIG for more than opp_host_device_max.
+ */
+int opp_host_limit_devices(const opp_host_device *_Nonnull denied, size_t count);
+
+/*
+ * Asks a program before what the processes in a group of version 2, and below it, do from now on. Lasts as
+ * long as somebody has the descriptor that this returns, which is close-on-exec: nothing stays when the
+ * caller is killed. -EINVAL before Linux 5.7, -EPERM where a group above allows no second program.
+ */
+int opp_host_limit_attach(int program, int group, opp_host_limit limit);
 
 /* --- The warden ------------------------------------------------------------------------------- */
 

@@ -9,8 +9,10 @@ extension HostCore {
     switch action {
     case .lifecycle(let effect): return carryOut(effect, of: app)
     case .restrict(let restrictions):
+      app.restrictions = restrictions
       switch restrictions.cpu {
       case .foreground:
+        app.limits.set(restrictions, members: app.group.members)
         app.backgroundEnd = nil
         app.lowersLater = false
         app.note(app.classes.set(isBackground: false, of: app.group.members))
@@ -21,6 +23,7 @@ extension HostCore {
       case .none:  // it is frozen or ended, by effects of their own
         app.backgroundEnd = nil
         app.lowersLater = false
+        app.limits.set(restrictions, members: app.group.members)
       }
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])

@@ -1,5 +1,6 @@
 internal import COpportuneHost
 internal import Glibc
+internal import OpportuneApps
 
 extension HostCore {
   /// Starts a program; with control groups it is born in its own.
@@ -14,6 +15,9 @@ extension HostCore {
     let group = try maker.tree?.group(name)
     let folder = group.map { open($0.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) } ?? -1
     defer { if folder >= 0 { close(folder) } }
+    // It is born with the limits of background: what is open once stays so.
+    let limits = limits(of: group?.path, declared)
+    if !foreground { limits.set(background, members: { [] }) }
     var pidfd: Int32 = -1
     let pid = withArray(command) { arguments in
       withArray(environment(mark)) { environment in
@@ -37,7 +41,7 @@ extension HostCore {
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
       name, group: made, mark: mark, first: pid, foreground: foreground, child: pidfd, declared: declared,
-      notes: [])
+      limits: limits, notes: [])
     return pid
   }
 
@@ -53,6 +57,13 @@ extension HostCore {
       [path] + manifest.command.dropFirst(), name: manifest.name,
       // It has no other place.
       foreground: foreground || manifest.exitsOnSuspend, descriptors: [nothing, -1, -1], declared: manifest)
+  }
+
+  /// What background is without.
+  private var background: Restrictions {
+    Restrictions(
+      .background, receivesInput: false, audio: nil, hasFullPower: false,
+      policy: configuration.policy.restrictions)
   }
 
   private func environment(_ mark: String) -> [String] {

@@ -15,6 +15,7 @@ internal import OpportuneBase
 final class HostCore {
   let configuration: HostConfiguration
   let maker: GroupMaker
+  let limits: BackgroundLimits
   private let record: HostRecord?
   var system: AppSystem
   private let key: String
@@ -43,6 +44,7 @@ final class HostCore {
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
+    limits = BackgroundLimits(devices: configuration.deniedDevices)
     do throws(PolicyError) {
       system = try AppSystem(policy: configuration.policy)
     } catch {
@@ -63,6 +65,9 @@ final class HostCore {
         declared: declared, notes: ["it was left by a host before"])
     }
   }
+
+  /// What is missing here, for people.
+  var notes: [String] { maker.notes + limits.notes(hasGroups: maker.tree != nil) }
 
   var now: Moment { Moment.zero + began.duration(to: .now) }
 
@@ -126,7 +131,7 @@ final class HostCore {
 
   func begin(
     _ name: String, group: any ProcessGroup, mark: String, first: pid_t, foreground: Bool, child: Int32 = -1,
-    declared: HostManifest? = nil, notes: [String]
+    declared: HostManifest? = nil, limits: AppLimits? = nil, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
     let registration = Registration(name: name, exitsOnSuspend: declared?.exitsOnSuspend == true)
@@ -141,7 +146,8 @@ final class HostCore {
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
-      id: id, name: name, group: group, mark: mark, classes: classes, child: child, declared: declared,
+      id: id, name: name, group: group, mark: mark, classes: classes,
+      limits: limits ?? self.limits(of: group.cgroup, declared), child: child, declared: declared,
       notes: notes)
     apps[name] = app
     app.note(maker.note(name, mark, group))
@@ -156,6 +162,11 @@ final class HostCore {
     if foreground { front.said(name) }
     watch(app)
     lookWhetherFocused(app)
+  }
+
+  /// - Parameter group: the app's control group, if it has one.
+  func limits(of group: String?, _ declared: HostManifest?) -> AppLimits {
+    AppLimits(limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [])
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
@@ -244,7 +255,7 @@ final class HostCore {
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
-        notes: app.notes)
+        notes: app.notes + app.limits.notes)
     }
   }
 
@@ -319,6 +330,7 @@ final class HostCore {
     app.client = nil
     front.ended(app.name)
     app.reap()
+    app.limits.lift()
     app.group.remove()
     maker.forget(app.mark)
     app.classes.remove()
@@ -332,6 +344,7 @@ final class HostCore {
     for app in apps.values {
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
+      app.limits.lift()
       app.client?.close("the host ends")
       app.client = nil
       if app.watched >= 0 { close(app.watched) }

@@ -12,6 +12,9 @@ final class HostedProcess {
   /// In the environment of its processes.
   let mark: String
   let classes: AppClass
+  let limits: AppLimits
+  /// What its state takes from it.
+  var restrictions = Restrictions.unrestricted
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
   /// It may let go of its locks before it is suspended.
@@ -37,8 +40,8 @@ final class HostedProcess {
   var notes: [String]
 
   init(
-    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, child: Int32,
-    declared: HostManifest?, notes: [String]
+    id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, limits: AppLimits,
+    child: Int32, declared: HostManifest?, notes: [String]
   ) {
     self.declared = declared
     declaredKeep = declared?.keptBy
@@ -48,6 +51,7 @@ final class HostedProcess {
     self.group = group
     self.mark = mark
     self.classes = classes
+    self.limits = limits
     self.notes = notes
   }
 
@@ -154,6 +158,8 @@ package struct HostConfiguration: Sendable {
   package var log: @Sendable (String) -> Void = { _ in }
   /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?
+  /// Devices that apps in background may not open.
+  package var deniedDevices = DeviceList.standard
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
 
@@ -174,6 +180,7 @@ package struct HostConfiguration: Sendable {
     // they had returned; an overrun would terminate.
     policy.callbackLimit = .seconds(86_400)
     policy.grace = .seconds(86_400)
+    policy.restrictions.foregroundHardware = Set(deniedDevices.devices.keys)
     return policy
   }
 }

@@ -28,7 +28,7 @@ package final class ProcessHost: Sendable {
   deinit { stop() }
 
   /// What is missing here, for people.
-  package var notes: [String] { engine.locked { $0.maker.notes } }
+  package var notes: [String] { engine.locked { $0.notes } }
 
   /// Where the control groups of its apps are; `nil`: signals stop them.
   package var controlGroups: String? { engine.locked { $0.maker.tree?.path } }

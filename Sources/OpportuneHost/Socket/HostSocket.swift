@@ -124,7 +124,9 @@ package enum HostSocket {
 
   /// `nil` where there are none.
   private static func notes(of name: String, _ host: ProcessHost) -> [String]? {
-    let notes = host.apps().first { $0.id == name }?.notes ?? []
+    // What is missing for all was told when the host started, and is told in lists.
+    let known = host.notes
+    let notes = (host.apps().first { $0.id == name }?.notes ?? []).filter { !known.contains($0) }
     return notes.isEmpty ? nil : notes
   }
 }
