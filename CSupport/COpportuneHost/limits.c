@@ -26,7 +26,11 @@
 /* What a program returns. */
 enum { refused = 0, allowed = 1 };
 
-static const uint32_t types[] = {[opp_host_limit_of_devices] = BPF_CGROUP_DEVICE};
+static const uint32_t types[] = {
+    [opp_host_limit_of_devices] = BPF_CGROUP_DEVICE,
+    [opp_host_limit_of_arrivals] = BPF_CGROUP_INET_INGRESS,
+    [opp_host_limit_of_departures] = BPF_CGROUP_INET_EGRESS,
+};
 
 static int bpf(enum bpf_cmd command, union bpf_attr *attributes) {
     long result = syscall(SYS_bpf, command, attributes, sizeof *attributes);
@@ -72,6 +76,18 @@ int opp_host_limit_devices(const opp_host_device *denied, size_t count) {
     program[length++] = SET(BPF_REG_0, allowed);
     program[length++] = END;
     return load(BPF_PROG_TYPE_CGROUP_DEVICE, program, length, "opp_devices");
+}
+
+int opp_host_limit_network(void) {
+    enum { loopback = 1 }; /* its number in each namespace */
+    const struct bpf_insn program[] = {
+        LOAD(BPF_REG_2, BPF_REG_1, offsetof(struct __sk_buff, ifindex)),
+        SET(BPF_REG_0, refused),
+        UNLESS(BPF_REG_2, loopback, 1),
+        SET(BPF_REG_0, allowed),
+        END,
+    };
+    return load(BPF_PROG_TYPE_CGROUP_SKB, program, sizeof program / sizeof *program, "opp_network");
 }
 
 int opp_host_limit_attach(int program, int group, opp_host_limit limit) {

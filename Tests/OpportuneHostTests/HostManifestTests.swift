@@ -46,6 +46,7 @@ import Testing
       X-Opportune-Locks=terminate
       X-Opportune-Suspend=refuse
       X-Opportune-Devices=allow
+      X-Opportune-Network=allow
       X-Opportune-Supend=refuse
       X-Other=1
 
@@ -63,7 +64,7 @@ import Testing
     #expect(manifest.backgroundTime == .milliseconds(1500))
     #expect(manifest.grace == .seconds(30))
     #expect(manifest.locks == .terminate)
-    #expect(manifest.keepsDevices)
+    #expect(manifest.keepsDevices && manifest.deniesNetwork == false)
     #expect(manifest.notes.count == 3)
     for part in ["'fetch'", "'radio'", "'X-Opportune-Supend'"] {
       #expect(manifest.notes.contains { $0.contains(part) && $0.contains("/x/mail.desktop") }, "\(part)")
@@ -71,6 +72,7 @@ import Testing
     let least = try #require(try read(desktop("Exec=mailer")))
     #expect(least.name == "mail")
     #expect(least.isSuspendable && least.isShown && !least.exitsOnSuspend)
+    #expect(least.deniesNetwork == nil && !least.keepsDevices)
     #expect(least.grace == nil && least.locks == nil && least.backgroundTime == nil && least.folder == nil)
     #expect(try read(desktop("Hidden=true")) == nil)
   }
@@ -131,6 +133,7 @@ import Testing
     ("+X-Opportune-Locks=never", "refuse, terminate or ignore"),
     ("+X-Opportune-Suspend=never", "expected allow or refuse"),
     ("+X-Opportune-Devices=some", "expected allow or deny"),
+    ("+X-Opportune-Network=none", "expected allow or deny"),
     ("+X-Opportune-Name=../etc", "the app's name"),
     ("+X-Opportune-BackgroundModes=a\\x;", "no backslash"),
   ]) func whatIsWrongIsNamedWithWhatIsExpected(text: String, part: String) throws {
@@ -155,7 +158,7 @@ import Testing
       "OpportuneFolder": "/var",
       "UIBackgroundModes": ["location"], "UIApplicationExitsOnSuspend": true, "OpportuneTaskSeconds": 90,
       "OpportuneGraceSeconds": 2.5, "OpportuneLocks": "ignore", "OpportuneSuspend": "allow",
-      "OpportuneDevices": "allow",
+      "OpportuneDevices": "allow", "OpportuneNetwork": "deny",
       "CFBundleVersion": "1",
       "OpportuneComand": 1,
     ]
@@ -167,6 +170,7 @@ import Testing
       #expect(manifest.folder == "/var" && manifest.modes == [.location] && manifest.exitsOnSuspend)
       #expect(manifest.backgroundTime == .seconds(90) && manifest.grace == .milliseconds(2500))
       #expect(manifest.locks == .ignore && manifest.isSuspendable && manifest.keepsDevices)
+      #expect(manifest.deniesNetwork == true)
       #expect(manifest.notes == ["'\(file)': the key 'OpportuneComand' is not known and has no effect"])
     }
   }

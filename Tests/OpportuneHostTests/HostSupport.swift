@@ -13,7 +13,8 @@ final class Hosted {
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
-    pressure: MemoryPressure? = nil, record: String? = nil, devices: DeviceList? = nil
+    pressure: MemoryPressure? = nil, record: String? = nil, devices: DeviceList? = nil,
+    deniesNetwork: Bool = false
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -24,6 +25,7 @@ final class Hosted {
     (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
     configuration.pressure = pressure
     configuration.record = record
+    configuration.deniesNetwork = deniesNetwork
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

@@ -64,7 +64,8 @@ struct HostCommand: ParsableCommand {
       Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
 
       Apps in background may not open graphics, cameras, sound and input devices, where the host may attach BPF programs \
-      to control groups (root may); what they have open stays of use.
+      to control groups (root may); what they have open stays of use. With --deny-network, or by their manifest, they have no network \
+      there.
 
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
@@ -99,6 +100,10 @@ struct HostCommand: ParsableCommand {
       "What apps in background may not open: gpu, camera, microphone, input, or NAME=c:MAJOR or NAME=c:MAJOR:MINOR, "
         + "with commas between; none.", valueName: "devices"))
   var denyDevices = DeviceList.standard.names.joined(separator: ",")
+  @Flag(
+    help: "Apps in background have no network but the machine's own, unless their manifest allows it."
+  )
+  var denyNetwork = false
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -136,6 +141,7 @@ struct HostCommand: ParsableCommand {
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.deniedDevices = try DeviceList(denyDevices)
+      configuration.deniesNetwork = denyNetwork
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }

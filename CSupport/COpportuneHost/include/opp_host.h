@@ -84,6 +84,8 @@ enum { opp_host_device_max = 64 };
 /* What is limited. */
 typedef enum opp_host_limit {
     opp_host_limit_of_devices,
+    opp_host_limit_of_arrivals,   /* packets that come for sockets made in the group */
+    opp_host_limit_of_departures, /* packets that these send */
 } opp_host_limit;
 
 /*
@@ -92,6 +94,12 @@ typedef enum opp_host_limit {
  * has no such programs, -E2BIG for more than opp_host_device_max.
  */
 int opp_host_limit_devices(const opp_host_device *_Nonnull denied, size_t count);
+
+/*
+ * A program that drops all packets but those of the loopback interface; for both directions. Otherwise as
+ * opp_host_limit_devices.
+ */
+int opp_host_limit_network(void);
 
 /*
  * Asks a program before what the processes in a group of version 2, and below it, do from now on. Lasts as

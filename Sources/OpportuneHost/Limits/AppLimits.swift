@@ -9,37 +9,55 @@ final class AppLimits {
   private let group: String?
   /// Hardware that it keeps in background.
   private let kept: Set<Hardware>
+  private let deniesNetwork: Bool
   private var denied: DeviceList?
-  private var deviceLinks: [OpenDescriptor] = []
-  private var lacks: [LimitLack] = []
+  private var isOffline = false
+  private var links: [Part: [OpenDescriptor]] = [:]
+  private var lacks: [Part: LimitLack] = [:]
   private var held: String?
   private var isBehind = false
 
-  /// - Parameter group: its control group; `nil`: it has none.
-  init(_ limits: BackgroundLimits, group: String?, kept: Set<Hardware>) {
+  private enum Part: CaseIterable { case devices, network }
+
+  /// - Parameters:
+  ///   - group: its control group; `nil`: it has none.
+  ///   - deniesNetwork: whether it has no network in background.
+  init(_ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, deniesNetwork: Bool) {
     (self.limits, self.group, self.kept) = (limits, group, kept)
+    self.deniesNetwork = deniesNetwork
   }
 
   /// What it may use all the same by now, for people.
-  var notes: [String] { (isBehind ? lacks.map(\.message) : []) + (held.map { [$0] } ?? []) }
+  var notes: [String] {
+    (isBehind ? Part.allCases.compactMap { lacks[$0]?.message } : []) + (held.map { [$0] } ?? [])
+  }
+
+  /// Whether its packets are dropped now.
+  var dropsPackets: Bool { links[.network] != nil }
 
   /// - Parameter members: its processes; those are looked at that may have devices open.
   func set(_ restrictions: Restrictions, members: () -> [pid_t]) {
     isBehind = restrictions.cpu == .background
+    // What is frozen keeps its connections: its peers wait. What is dropped for long costs seconds later.
+    let goesOffline = deniesNetwork && restrictions.network == .background
+    if goesOffline != isOffline {
+      isOffline = goesOffline
+      attach(goesOffline ? .network : nil, as: .network)
+    }
     let list = limits.devices.limited(to: restrictions.deniedHardware.subtracting(kept))
     let wanted = list.devices.isEmpty ? nil : list
     guard wanted != denied else { return }
     denied = wanted
-    (lacks, held) = ([], nil)
-    guard let wanted else {
-      deviceLinks = []
-      return
-    }
     // Attached first: what is opened later is refused, so that all that is open is seen.
-    do throws(LimitLack) { deviceLinks = try limits.attach(.devices(wanted), to: group) } catch {
-      lacks = [error]
-    }
-    held = HeldDevices.text(HeldDevices.look(at: members(), wanted))
+    attach(wanted.map { .devices($0) }, as: .devices)
+    held = wanted.flatMap { HeldDevices.text(HeldDevices.look(at: members(), $0)) }
+  }
+
+  /// In place of what was attached; `nil`: nothing.
+  private func attach(_ program: BackgroundLimits.Program?, as part: Part) {
+    (links[part], lacks[part]) = (nil, nil)
+    guard let program else { return }
+    do throws(LimitLack) { links[part] = try limits.attach(program, to: group) } catch { lacks[part] = error }
   }
 
   /// As without a host.

@@ -21,19 +21,26 @@ final class BackgroundLimits {
   /// A program of the kernel.
   enum Program: Hashable {
     case devices(DeviceList)
+    /// All packets but those that stay on the machine.
+    case network
 
     var what: String {
       switch self {
       case .devices(let list): "devices (\(list.names.joined(separator: ", ")))"
+      case .network: "the network"
       }
     }
   }
 
   let devices: DeviceList
+  /// Whether an app that says nothing of it has no network in background.
+  let deniesNetwork: Bool
   /// Each is loaded once, when it is needed.
   private var loaded: [Program: Result<OpenDescriptor, LimitLack>] = [:]
 
-  init(devices: DeviceList) { self.devices = devices }
+  init(devices: DeviceList, deniesNetwork: Bool = false) {
+    (self.devices, self.deniesNetwork) = (devices, deniesNetwork)
+  }
 
   /// What is missing on this host, for people.
   ///
@@ -41,6 +48,7 @@ final class BackgroundLimits {
   func notes(hasGroups: Bool) -> [String] {
     var wanted: [Program] = []
     if !devices.devices.isEmpty { wanted.append(.devices(devices)) }
+    if deniesNetwork { wanted.append(.network) }
     return wanted.compactMap { program in
       do throws(LimitLack) {
         guard hasGroups else { throw Self.noGroup(program) }
@@ -106,6 +114,7 @@ extension BackgroundLimits.Program {
   fileprivate var limits: [opp_host_limit] {
     switch self {
     case .devices: [opp_host_limit_of_devices]
+    case .network: [opp_host_limit_of_arrivals, opp_host_limit_of_departures]
     }
   }
 
@@ -117,6 +126,7 @@ extension BackgroundLimits.Program {
         opp_host_device(is_block: $0.isBlock ? 1 : 0, major: $0.major, minor: $0.minor ?? -1)
       }
       return opp_host_limit_devices(all, all.count)
+    case .network: return opp_host_limit_network()
     }
   }
 }

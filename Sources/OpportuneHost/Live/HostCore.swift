@@ -44,7 +44,8 @@ final class HostCore {
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
-    limits = BackgroundLimits(devices: configuration.deniedDevices)
+    limits = BackgroundLimits(
+      devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
     do throws(PolicyError) {
       system = try AppSystem(policy: configuration.policy)
     } catch {
@@ -99,7 +100,11 @@ final class HostCore {
     }
     if isTree { try checkDescendants(of: status) }
     let mark = maker.mark(of: name)
-    let (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
+    var (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
+    // A socket is of the group in which it was made.
+    if isTree, limits.deniesNetwork {
+      notes.append("sockets that it had before it was taken in are let through in background")
+    }
     try begin(name, group: group, mark: mark, first: pid, foreground: foreground, notes: notes)
     return (name, mark)
   }
@@ -166,7 +171,9 @@ final class HostCore {
 
   /// - Parameter group: the app's control group, if it has one.
   func limits(of group: String?, _ declared: HostManifest?) -> AppLimits {
-    AppLimits(limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [])
+    AppLimits(
+      limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [],
+      deniesNetwork: declared?.deniesNetwork ?? limits.deniesNetwork)
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {

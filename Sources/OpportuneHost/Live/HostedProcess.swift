@@ -160,6 +160,8 @@ package struct HostConfiguration: Sendable {
   package var changed: (@Sendable ([AppChange]) -> Void)?
   /// Devices that apps in background may not open.
   package var deniedDevices = DeviceList.standard
+  /// Whether apps in background have no network but the machine's own, unless their manifest says so.
+  package var deniesNetwork = false
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
 

@@ -26,6 +26,8 @@ package struct HostManifest: Sendable, Hashable {
   package var locks: LockPolicy.Answer?
   /// Whether it may open in background what the host takes from others there.
   package var keepsDevices = false
+  /// Whether it has no network in background; `nil`: as the host says.
+  package var deniesNetwork: Bool?
   /// Whether lists show it while it does not run.
   package var isShown = true
   /// Whether it needs a terminal, which the host has none of.
@@ -104,8 +106,8 @@ extension HostManifest {
       command.append(text)
     }
     var settings: [String: String] = [:]
-    for key in ["OpportuneFolder", "OpportuneLocks", "OpportuneSuspend", "OpportuneDevices"] {
-      settings[key] = try string(key)
+    for name in ["Folder", "Locks", "Suspend", "Devices", "Network"] {
+      settings["Opportune" + name] = try string("Opportune" + name)
     }
     var grace: Double?
     if let value = keys["OpportuneGraceSeconds"] {
@@ -118,11 +120,11 @@ extension HostManifest {
     try take(
       prefix: "Opportune", folder: ("OpportuneFolder", settings["OpportuneFolder"]),
       locks: settings["OpportuneLocks"], suspend: settings["OpportuneSuspend"],
-      devices: settings["OpportuneDevices"], grace: grace)
+      devices: settings["OpportuneDevices"], network: settings["OpportuneNetwork"], grace: grace)
     take(result.manifest.backgroundModes, unknown: result.unknownModes)
     let own: Set = [
       "OpportuneCommand", "OpportuneFolder", "OpportuneLocks", "OpportuneSuspend", "OpportuneGraceSeconds",
-      "OpportuneDevices",
+      "OpportuneDevices", "OpportuneNetwork",
     ]
     // An Info.plist has many keys that say nothing to a host; ours may be misspelt.
     for key in result.unknownKeys where key.hasPrefix("Opportune") && !own.contains(key) {
@@ -148,7 +150,7 @@ extension HostManifest {
 
   private mutating func take(
     prefix: String, folder: (key: String, value: String?), locks: String?, suspend: String?,
-    devices: String?, grace: Double?
+    devices: String?, network: String?, grace: Double?
   ) throws(HostManifestError) {
     if let path = folder.value {
       guard path.hasPrefix("/"), !path.utf8.contains(0) else {
@@ -164,6 +166,7 @@ extension HostManifest {
     }
     isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
     keepsDevices = try allows(devices, prefix + "Devices") ?? false
+    deniesNetwork = try allows(network, prefix + "Network").map { !$0 }
     if let grace {
       guard (0.1...3600).contains(grace) else {
         throw ValueError("\(grace)", "0.1 to 3600 seconds").at(prefix + "GraceSeconds", in: file)
@@ -237,10 +240,11 @@ extension HostManifest {
       locks: try read(Self.prefix + "Locks", entry.string),
       suspend: try read(Self.prefix + "Suspend", entry.string),
       devices: try read(Self.prefix + "Devices", entry.string),
+      network: try read(Self.prefix + "Network", entry.string),
       grace: try read(Self.prefix + "GraceSeconds", entry.number))
     let known: Set = [
       "Name", "ExitsOnSuspend", "TaskSeconds", "BackgroundModes", "Locks", "Suspend", "GraceSeconds",
-      "Devices",
+      "Devices", "Network",
     ]
     for key in entry.values.keys.sorted() where key.hasPrefix(Self.prefix) {
       guard !known.contains(String(key.dropFirst(Self.prefix.count))) else { continue }
