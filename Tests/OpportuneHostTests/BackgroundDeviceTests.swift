@@ -164,6 +164,27 @@ import Testing
     try await none.end()
   }
 
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits)) func whatMayBeLimitedIsNoLack() {
+    #expect(LimitSupport.lack() == nil)
+  }
+
+  /// A user without privileges, who owns a group or not.
+  @Test(
+    .enabled(
+      if: OrdinaryUserTests.isPossible && Backends.hasLimits,
+      "only root becomes nobody, and nobody must be able to reach the program"))
+  func theDoctorSaysWhatIsMissing() throws {
+    let said = try OrdinaryUserTests.run(OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
+    #expect(said.status == 0, "\(said.errors)")
+    #expect(said.output.contains("that needs control groups of version 2 that may be written"))
+    let own = try OrdinaryUserTests.run([try command().path, "doctor", "--json"])
+    #expect(own.output.contains("opportune host may keep background from devices and network"))
+    // Root without a capability.
+    let without = ["/usr/bin/setpriv", "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-all"]
+    let bare = try OrdinaryUserTests.run(without + [try command().path, "doctor", "--json"])
+    #expect(bare.output.contains("CAP_BPF and CAP_NET_ADMIN"))
+  }
+
   /// The kernel's reasons, and what each means.
   @Test func whyThereAreNoLimitsIsSaid() {
     #expect(BackgroundLimits.whyNotLoaded(EPERM).contains("CAP_BPF and CAP_NET_ADMIN"))
@@ -172,6 +193,8 @@ import Testing
     #expect(BackgroundLimits.whyNotAttached(EPERM, "/g").contains("above '/g'"))
     #expect(BackgroundLimits.whyNotAttached(EINVAL, "/g").contains("Linux 5.7"))
     #expect(BackgroundLimits.whyNotAttached(ENOENT, "/g").contains("'/g'"))
+    #expect(LimitSupport.lack(inGroup: nil)?.contains("control groups of version 2") == true)
+    #expect(LimitSupport.lack(inGroup: "/nowhere") == LimitSupport.lack(inGroup: nil))
     let lack = { try BackgroundLimits(devices: .standard).attach(.devices(.standard), to: nil) }
     #expect(throws: LimitLack.self) { try lack() }
   }

@@ -90,8 +90,10 @@ final class BackgroundLimits {
   }
 
   private static func noGroup(_ program: Program) -> LimitLack {
-    LimitLack(what: program.what, why: "that needs control groups of version 2 that may be written")
+    LimitLack(what: program.what, why: noGroupWhy)
   }
+
+  fileprivate static let noGroupWhy = "that needs control groups of version 2 that may be written"
 
   static func whyNotLoaded(_ number: Int32) -> String {
     switch number {
@@ -128,6 +130,28 @@ extension BackgroundLimits.Program {
       return opp_host_limit_devices(all, all.count)
     case .network: return opp_host_limit_network()
     }
+  }
+}
+
+/// Whether this process could keep background from anything.
+package enum LimitSupport {
+  /// Programs are loaded and dropped; nothing is attached or changed.
+  ///
+  /// - Returns: why it could not, for people; `nil`: it could.
+  package static func lack() -> String? { lack(inGroup: ControlGroupTree.ownGroup()) }
+
+  static func lack(inGroup group: String?) -> String? {
+    guard let group, access(group, W_OK) == 0 else { return BackgroundLimits.noGroupWhy }
+    for program in [BackgroundLimits.Program.devices(.standard), .network] {
+      let number = program.load()
+      guard number >= 0 else { return BackgroundLimits.whyNotLoaded(-number) }
+      defer { close(number) }
+      // Of no group: a kernel that could says so, one before that does not know the call.
+      for limit in program.limits where opp_host_limit_attach(number, -1, limit) == -EINVAL {
+        return BackgroundLimits.whyNotAttached(EINVAL, group)
+      }
+    }
+    return nil
   }
 }
 
