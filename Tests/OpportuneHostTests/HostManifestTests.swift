@@ -45,6 +45,8 @@ import Testing
       X-Opportune-GraceSeconds=30
       X-Opportune-Locks=terminate
       X-Opportune-Suspend=refuse
+      X-Opportune-Devices=allow
+      X-Opportune-Network=allow
       X-Opportune-Supend=refuse
       X-Other=1
 
@@ -62,6 +64,7 @@ import Testing
     #expect(manifest.backgroundTime == .milliseconds(1500))
     #expect(manifest.grace == .seconds(30))
     #expect(manifest.locks == .terminate)
+    #expect(manifest.keepsDevices && manifest.deniesNetwork == false)
     #expect(manifest.notes.count == 3)
     for part in ["'fetch'", "'radio'", "'X-Opportune-Supend'"] {
       #expect(manifest.notes.contains { $0.contains(part) && $0.contains("/x/mail.desktop") }, "\(part)")
@@ -69,6 +72,7 @@ import Testing
     let least = try #require(try read(desktop("Exec=mailer")))
     #expect(least.name == "mail")
     #expect(least.isSuspendable && least.isShown && !least.exitsOnSuspend)
+    #expect(least.deniesNetwork == nil && !least.keepsDevices)
     #expect(least.grace == nil && least.locks == nil && least.backgroundTime == nil && least.folder == nil)
     #expect(try read(desktop("Hidden=true")) == nil)
   }
@@ -128,6 +132,8 @@ import Testing
     ("+X-Opportune-GraceSeconds=nan", "expected a number"),
     ("+X-Opportune-Locks=never", "refuse, terminate or ignore"),
     ("+X-Opportune-Suspend=never", "expected allow or refuse"),
+    ("+X-Opportune-Devices=some", "expected allow or deny"),
+    ("+X-Opportune-Network=none", "expected allow or deny"),
     ("+X-Opportune-Name=../etc", "the app's name"),
     ("+X-Opportune-BackgroundModes=a\\x;", "no backslash"),
   ]) func whatIsWrongIsNamedWithWhatIsExpected(text: String, part: String) throws {
@@ -152,6 +158,7 @@ import Testing
       "OpportuneFolder": "/var",
       "UIBackgroundModes": ["location"], "UIApplicationExitsOnSuspend": true, "OpportuneTaskSeconds": 90,
       "OpportuneGraceSeconds": 2.5, "OpportuneLocks": "ignore", "OpportuneSuspend": "allow",
+      "OpportuneDevices": "allow", "OpportuneNetwork": "deny",
       "CFBundleVersion": "1",
       "OpportuneComand": 1,
     ]
@@ -162,7 +169,8 @@ import Testing
       #expect(manifest.name == "org.example.mail" && manifest.command == ["mailer", "a b"])
       #expect(manifest.folder == "/var" && manifest.modes == [.location] && manifest.exitsOnSuspend)
       #expect(manifest.backgroundTime == .seconds(90) && manifest.grace == .milliseconds(2500))
-      #expect(manifest.locks == .ignore && manifest.isSuspendable)
+      #expect(manifest.locks == .ignore && manifest.isSuspendable && manifest.keepsDevices)
+      #expect(manifest.deniesNetwork == true)
       #expect(manifest.notes == ["'\(file)': the key 'OpportuneComand' is not known and has no effect"])
     }
   }

@@ -14,7 +14,8 @@ final class Hosted {
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
     pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
-    shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = []
+    shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
+    devices: DeviceList? = nil, deniesNetwork: Bool = false
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -27,6 +28,8 @@ final class Hosted {
     configuration.record = record
     (configuration.shortage, configuration.groupPressures) = (shortage, groupPressures)
     configuration.usesMemoryGroups = memoryGroups
+    configuration.deniesNetwork = deniesNetwork
+    if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
     configuration.displayLimit = .seconds(1)
@@ -75,6 +78,19 @@ enum Backends {
   }()
   static let why: Comment = "control groups of version 2 cannot be written here"
   static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first(where: SystemFile.exists)
+  /// Whether the kernel takes devices and network from a group here.
+  static let hasLimits: Bool = {
+    let key = Hosted.newKey()
+    guard python != nil, let tree = try? ControlGroupTree(key: key), let group = try? tree.group("probe")
+    else { return false }
+    defer {
+      group.remove()
+      tree.remove()
+    }
+    return (try? BackgroundLimits(devices: .standard).attach(.devices(.standard), to: group.path)) != nil
+  }()
+  static let whyNoLimits: Comment =
+    "there is no Python, or BPF programs cannot be attached to control groups here, which needs root"
   /// Those that work here.
   static let usable: [Backend] = hasControlGroups ? [.cgroup, .signals] : [.signals]
 }
@@ -102,6 +118,12 @@ final class Output {
   func comes(within milliseconds: Int32) -> Bool {
     var polled = pollfd(fd: read, events: Int16(POLLIN), revents: 0)
     return poll(&polled, 1, milliseconds) > 0 && polled.revents & Int16(POLLIN) != 0
+  }
+
+  /// Drops what has come.
+  func forget() {
+    while comes(within: 0), !take().isEmpty {}
+    (seen, begun) = ([], "")
   }
 
   /// What is there.

@@ -57,7 +57,7 @@ struct DoctorCommand: AsyncParsableCommand {
   private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
     var diagnosis = diagnosis
     diagnosis.add(
-      [PowerEvents.finding()] + displayFindings() + [busFinding()]
+      [PowerEvents.finding()] + displayFindings() + [busFinding(), limitFinding()]
         + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
   }
@@ -100,6 +100,19 @@ private func busFinding() -> Diagnosis.Finding {
       .system, "D-Bus", .degraded, found: "\(name) does not answer (\(why))", cost: cost,
       remedy: "Install and start D-Bus, as apt install dbus does.")
   }
+}
+
+/// Whether `opportune host` could take devices and network from background here.
+private func limitFinding() -> Diagnosis.Finding {
+  guard let why = LimitSupport.lack() else {
+    return Diagnosis.Finding(
+      .system, "limits of background", .ok,
+      found: "opportune host may keep background from devices and network")
+  }
+  return Diagnosis.Finding(
+    .system, "limits of background", .degraded, found: why,
+    cost: "Programs of opportune host open graphics, cameras and sound behind too, and keep their network.",
+    remedy: "Run the host as root, on Linux 5.7 or later, where control groups of version 2 are mounted.")
 }
 
 /// What standard output is written to.

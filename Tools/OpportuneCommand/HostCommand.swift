@@ -64,6 +64,10 @@ struct HostCommand: ParsableCommand {
 
       Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
 
+      Apps in background may not open cameras and input devices, and what else --deny-devices names, where the host may \
+      attach BPF programs to control groups (root may); what they have open stays of use. With --deny-network, or by their \
+      manifest, they have no network there.
+
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
       Example: opportune host &
@@ -97,6 +101,15 @@ struct HostCommand: ParsableCommand {
     help: "The bus of D-Bus where shells find it: auto (system as root, else session), system, session, none."
   )
   var bus = HostBus.Choice.auto
+  @Option(
+    help: ArgumentHelp(
+      "What apps in background may not open: gpu, camera, microphone, input, or NAME=c:MAJOR or NAME=c:MAJOR:MINOR, "
+        + "with commas between; none.", valueName: "devices"))
+  var denyDevices = DeviceList.ordinary.names.joined(separator: ",")
+  @Flag(
+    help: "Apps in background have no network but the machine's own, unless their manifest allows it."
+  )
+  var denyNetwork = false
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -105,6 +118,9 @@ struct HostCommand: ParsableCommand {
     try checkRange(answerGrace, "--answer-grace", 0.1...3600)
     try checkRange(taskLimit, "--task-limit", 0...3600)
     try checkRange(lockGrace, "--lock-grace", 0...3600)
+    do throws(ProcessHostError) { _ = try DeviceList(denyDevices) } catch {
+      throw ValidationError("--deny-devices: \(error.message)")
+    }
   }
 
   func run() throws {
@@ -131,6 +147,8 @@ struct HostCommand: ParsableCommand {
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.shortage = ShortagePolicy(answer: memoryShort)
+      configuration.deniedDevices = try DeviceList(denyDevices)
+      configuration.deniesNetwork = denyNetwork
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }

@@ -1,11 +1,12 @@
 /*
  * What the host of Linux processes needs of the kernel and Swift cannot call: programs that start inside a
- * group, the classes of others' threads, and a warden. Every call returns 0, a pid or a descriptor, or
- * -errno.
+ * group, the classes of others' threads, limits of groups, and a warden. Every call returns 0, a pid or a
+ * descriptor, or -errno.
  */
 #ifndef OPP_HOST_H
 #define OPP_HOST_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -79,6 +80,44 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
  * something in the range cannot be taken, as locked memory.
  */
 int opp_host_page_out(int pidfd, uint64_t start, uint64_t length);
+
+/* --- Limits of a control group ------------------------------------------------------------------ */
+
+/* A device, or all of a major number. */
+typedef struct opp_host_device {
+    int32_t is_block; /* 0: of characters */
+    int32_t major;
+    int32_t minor; /* -1: each */
+} opp_host_device;
+
+enum { opp_host_device_max = 64 };
+
+/* What is limited. */
+typedef enum opp_host_limit {
+    opp_host_limit_of_devices,
+    opp_host_limit_of_arrivals,   /* packets that come for sockets made in the group */
+    opp_host_limit_of_departures, /* packets that these send */
+} opp_host_limit;
+
+/*
+ * A program for the kernel that refuses to open these devices (EPERM); it does nothing until it is attached.
+ * A close-on-exec descriptor. -EPERM without CAP_BPF and CAP_NET_ADMIN, -EINVAL or -ENOSYS where the kernel
+ * has no such programs, -E2BIG for more than opp_host_device_max.
+ */
+int opp_host_limit_devices(const opp_host_device *_Nonnull denied, size_t count);
+
+/*
+ * A program that drops all packets but those of the loopback interface; for both directions. Otherwise as
+ * opp_host_limit_devices.
+ */
+int opp_host_limit_network(void);
+
+/*
+ * Asks a program before what the processes in a group of version 2, and below it, do from now on. Lasts as
+ * long as somebody has the descriptor that this returns, which is close-on-exec: nothing stays when the
+ * caller is killed. -EINVAL before Linux 5.7, -EPERM where a group above allows no second program.
+ */
+int opp_host_limit_attach(int program, int group, opp_host_limit limit);
 
 /* --- The warden ------------------------------------------------------------------------------- */
 

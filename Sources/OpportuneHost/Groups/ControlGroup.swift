@@ -161,7 +161,7 @@ struct ControlGroupTree {
   }
 
   /// The host's own group of version 2, where it is mounted.
-  private static func ownGroup() -> String? { group(of: getpid()).map(ofService) }
+  static func ownGroup() -> String? { group(of: getpid()).map(ofService) }
 
   /// What systemd runs beside a service, as when it has ended, is in a group `.control` below the service's
   /// own, where its subtree is delegated.

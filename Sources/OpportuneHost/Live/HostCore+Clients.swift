@@ -70,11 +70,13 @@ extension HostCore {
     if let failure = client.failure { leave(app, client, failure) }
   }
 
-  /// What it is asked is answered at the speed that it had: its grace is no time of background.
+  /// What it is asked is answered at the speed that it had: its grace is no time of background. So
+  /// is what it may use.
   func lowerOnceAnswered(_ app: HostedProcess) {
     guard app.lowersLater, app.client?.questions.isEmpty != false else { return }
     app.lowersLater = false
     app.note(app.classes.set(isBackground: true, of: app.group.members))
+    app.limits.set(app.restrictions, members: app.group.members)
   }
 
   private func leave(_ app: HostedProcess, _ client: ProgramClient, _ reason: String) {

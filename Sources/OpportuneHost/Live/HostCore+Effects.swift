@@ -12,8 +12,10 @@ extension HostCore {
       if app.isInFront { app.used = now }
       app.isInFront = restrictions.cpu == .foreground
       app.wasInFront = app.wasInFront || app.isInFront
+      app.restrictions = restrictions
       switch restrictions.cpu {
       case .foreground:
+        app.limits.set(restrictions, members: app.group.members)
         app.backgroundEnd = nil
         app.lowersLater = false
         app.note(app.classes.set(isBackground: false, of: app.group.members))
@@ -24,6 +26,7 @@ extension HostCore {
       case .none:  // it is frozen or ended, by effects of their own
         app.backgroundEnd = nil
         app.lowersLater = false
+        app.limits.set(restrictions, members: app.group.members)
       }
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])

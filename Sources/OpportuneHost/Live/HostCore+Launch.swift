@@ -1,5 +1,6 @@
 internal import COpportuneHost
 internal import Glibc
+internal import OpportuneApps
 
 extension HostCore {
   /// Starts a program; with control groups it is born in its own.
@@ -16,6 +17,9 @@ extension HostCore {
     let memory = makeMemory(name, group)
     let entrance = memory?.entrance.map { open($0, O_WRONLY | O_CLOEXEC) } ?? -1
     defer { for one in [folder, entrance] where one >= 0 { close(one) } }
+    // It is born with the limits of background: what is open once stays so.
+    let limits = limits(of: group?.path, declared)
+    if !foreground { limits.set(background, members: { [] }) }
     var pidfd: Int32 = -1
     let pid = withArray(command) { arguments in
       withArray(environment(mark)) { environment in
@@ -40,7 +44,7 @@ extension HostCore {
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
       name, group: made, mark: mark, first: pid, memory: memory, foreground: foreground, child: pidfd,
-      declared: declared, notes: [])
+      declared: declared, limits: limits, notes: [])
     return pid
   }
 
@@ -56,6 +60,13 @@ extension HostCore {
       [path] + manifest.command.dropFirst(), name: manifest.name,
       // It has no other place.
       foreground: foreground || manifest.exitsOnSuspend, descriptors: [nothing, -1, -1], declared: manifest)
+  }
+
+  /// What background is without.
+  private var background: Restrictions {
+    Restrictions(
+      .background, receivesInput: false, audio: nil, hasFullPower: false,
+      policy: configuration.policy.restrictions)
   }
 
   private func environment(_ mark: String) -> [String] {

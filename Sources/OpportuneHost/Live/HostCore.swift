@@ -15,6 +15,7 @@ internal import OpportuneBase
 final class HostCore {
   let configuration: HostConfiguration
   let maker: GroupMaker
+  let limits: BackgroundLimits
   private let record: HostRecord?
   var system: AppSystem
   private let key: String
@@ -63,6 +64,8 @@ final class HostCore {
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
+    limits = BackgroundLimits(
+      devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
     do throws(PolicyError) {
       system = try AppSystem(policy: configuration.policy)
     } catch {
@@ -85,6 +88,9 @@ final class HostCore {
         declared: declared, notes: ["it was left by a host before"])
     }
   }
+
+  /// What is missing here, for people.
+  var notes: [String] { maker.notes + limits.notes(hasGroups: maker.tree != nil) }
 
   var now: Moment { Moment.zero + began.duration(to: .now) }
 
@@ -116,7 +122,11 @@ final class HostCore {
     }
     if isTree { try checkDescendants(of: status) }
     let mark = maker.mark(of: name)
-    let (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
+    var (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
+    // A socket is of the group in which it was made.
+    if isTree, limits.deniesNetwork {
+      notes.append("sockets that it had before it was taken in are let through in background")
+    }
     // What a tree has by now stays charged to the groups where it was. Who is taken alone, as by `opportune
     // run`, becomes its program then, which begins with nothing.
     let memory = isTree ? nil : makeMemory(name, group as? ControlGroup)
@@ -153,7 +163,8 @@ final class HostCore {
 
   func begin(
     _ name: String, group: any ProcessGroup, mark: String, first: pid_t, memory: MemoryGroup?,
-    foreground: Bool, child: Int32 = -1, declared: HostManifest? = nil, notes: [String]
+    foreground: Bool, child: Int32 = -1, declared: HostManifest? = nil, limits: AppLimits? = nil,
+    notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
     let registration = Registration(name: name, exitsOnSuspend: declared?.exitsOnSuspend == true)
@@ -168,8 +179,9 @@ final class HostCore {
       ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
-      id: id, name: name, group: group, mark: mark, classes: classes, memory: memory, child: child,
-      declared: declared, notes: notes, now: now)
+      id: id, name: name, group: group, mark: mark, classes: classes, memory: memory,
+      limits: limits ?? self.limits(of: group.cgroup, declared), child: child, declared: declared,
+      notes: notes, now: now)
     apps[name] = app
     app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {
@@ -189,6 +201,13 @@ final class HostCore {
   /// What is to count the memory of an app that begins in it.
   func makeMemory(_ name: String, _ group: ControlGroup?) -> MemoryGroup? {
     configuration.usesMemoryGroups ? MemoryGroup.make(key: key, name: name, group: group) : nil
+  }
+
+  /// - Parameter group: the app's control group, if it has one.
+  func limits(of group: String?, _ declared: HostManifest?) -> AppLimits {
+    AppLimits(
+      limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [],
+      deniesNetwork: declared?.deniesNetwork ?? limits.deniesNetwork)
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
@@ -278,7 +297,7 @@ final class HostCore {
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
-        notes: app.notes)
+        notes: app.notes + app.limits.notes)
       return (entry, app.memory)
     }
   }
@@ -357,6 +376,7 @@ final class HostCore {
     app.client = nil
     front.ended(app.name)
     app.reap()
+    app.limits.lift()
     app.group.remove()
     maker.forget(app.mark)
     app.classes.remove()
@@ -373,6 +393,7 @@ final class HostCore {
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
       app.memory?.giveBack(app.group.members())
+      app.limits.lift()
       app.client?.close("the host ends")
       app.client = nil
       if app.watched >= 0 { close(app.watched) }

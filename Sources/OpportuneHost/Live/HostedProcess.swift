@@ -14,6 +14,9 @@ final class HostedProcess {
   let classes: AppClass
   /// What counts its memory since its beginning.
   let memory: MemoryGroup?
+  let limits: AppLimits
+  /// What its state takes from it.
+  var restrictions = Restrictions.unrestricted
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
   /// It may let go of its locks before it is suspended.
@@ -48,8 +51,7 @@ final class HostedProcess {
 
   init(
     id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
-    child: Int32,
-    declared: HostManifest?, notes: [String], now: Moment
+    limits: AppLimits, child: Int32, declared: HostManifest?, notes: [String], now: Moment
   ) {
     used = now
     self.memory = memory
@@ -61,6 +63,7 @@ final class HostedProcess {
     self.group = group
     self.mark = mark
     self.classes = classes
+    self.limits = limits
     self.notes = notes
   }
 
@@ -181,6 +184,10 @@ package struct HostConfiguration: Sendable {
   package var log: @Sendable (String) -> Void = { _ in }
   /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?
+  /// Devices that apps in background may not open.
+  package var deniedDevices = DeviceList.ordinary
+  /// Whether apps in background have no network but the machine's own, unless their manifest says so.
+  package var deniesNetwork = false
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
   /// Whether memory is counted by a control group where that may be.
@@ -203,6 +210,7 @@ package struct HostConfiguration: Sendable {
     // they had returned; an overrun would terminate.
     policy.callbackLimit = .seconds(86_400)
     policy.grace = .seconds(86_400)
+    policy.restrictions.foregroundHardware = Set(deniedDevices.devices.keys)
     return policy
   }
 }

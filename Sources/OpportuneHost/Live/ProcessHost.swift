@@ -28,7 +28,7 @@ package final class ProcessHost: Sendable {
   deinit { stop() }
 
   /// What is missing here, for people.
-  package var notes: [String] { engine.locked { $0.maker.notes } }
+  package var notes: [String] { engine.locked { $0.notes } }
 
   /// Where the control groups of its apps are; `nil`: signals stop them.
   package var controlGroups: String? { engine.locked { $0.maker.tree?.path } }
@@ -176,7 +176,9 @@ package final class ProcessHost: Sendable {
   }
 
   /// What could not be done for an app; none where it does not run.
-  package func notes(of name: String) -> [String] { engine.locked { $0.apps[name]?.notes ?? [] } }
+  package func notes(of name: String) -> [String] {
+    engine.locked { $0.apps[name].map { $0.notes + $0.limits.notes } ?? [] }
+  }
 }
 
 /// What wakes the host's thread; open as long as anybody may tell it. Any thread.

@@ -24,6 +24,10 @@ package struct HostManifest: Sendable, Hashable {
   /// What becomes of it when it holds locks of files and is to be suspended; `nil`: as the host's policy
   /// says.
   package var locks: LockPolicy.Answer?
+  /// Whether it may open in background what the host takes from others there.
+  package var keepsDevices = false
+  /// Whether it has no network in background; `nil`: as the host says.
+  package var deniesNetwork: Bool?
   /// Whether lists show it while it does not run.
   package var isShown = true
   /// Whether it needs a terminal, which the host has none of.
@@ -37,6 +41,12 @@ package struct HostManifest: Sendable, Hashable {
   var keptBy: String? {
     if let mode = modes.first { return "mode \(mode.rawValue)" }
     return isSuspendable ? nil : "its manifest"
+  }
+
+  /// What of `hardware` it keeps in background. (R-HW-03)
+  func kept(of hardware: Set<Hardware>) -> Set<Hardware> {
+    if keepsDevices { return hardware }
+    return modes.contains(.audio) || modes.contains(.voip) ? hardware.intersection([.microphone]) : []
   }
 }
 
@@ -96,7 +106,9 @@ extension HostManifest {
       command.append(text)
     }
     var settings: [String: String] = [:]
-    for key in ["OpportuneFolder", "OpportuneLocks", "OpportuneSuspend"] { settings[key] = try string(key) }
+    for name in ["Folder", "Locks", "Suspend", "Devices", "Network"] {
+      settings["Opportune" + name] = try string("Opportune" + name)
+    }
     var grace: Double?
     if let value = keys["OpportuneGraceSeconds"] {
       guard case .number(let seconds) = value else { throw wrong("OpportuneGraceSeconds", value, "a number") }
@@ -107,10 +119,12 @@ extension HostManifest {
     backgroundTime = result.manifest.taskTime
     try take(
       prefix: "Opportune", folder: ("OpportuneFolder", settings["OpportuneFolder"]),
-      locks: settings["OpportuneLocks"], suspend: settings["OpportuneSuspend"], grace: grace)
+      locks: settings["OpportuneLocks"], suspend: settings["OpportuneSuspend"],
+      devices: settings["OpportuneDevices"], network: settings["OpportuneNetwork"], grace: grace)
     take(result.manifest.backgroundModes, unknown: result.unknownModes)
     let own: Set = [
       "OpportuneCommand", "OpportuneFolder", "OpportuneLocks", "OpportuneSuspend", "OpportuneGraceSeconds",
+      "OpportuneDevices", "OpportuneNetwork",
     ]
     // An Info.plist has many keys that say nothing to a host; ours may be misspelt.
     for key in result.unknownKeys where key.hasPrefix("Opportune") && !own.contains(key) {
@@ -135,7 +149,8 @@ extension HostManifest {
   }
 
   private mutating func take(
-    prefix: String, folder: (key: String, value: String?), locks: String?, suspend: String?, grace: Double?
+    prefix: String, folder: (key: String, value: String?), locks: String?, suspend: String?,
+    devices: String?, network: String?, grace: Double?
   ) throws(HostManifestError) {
     if let path = folder.value {
       guard path.hasPrefix("/"), !path.utf8.contains(0) else {
@@ -149,17 +164,26 @@ extension HostManifest {
       }
       self.locks = answer
     }
-    switch suspend {
-    case nil, "allow": break
-    case "refuse": isSuspendable = false
-    case .some(let other): throw ValueError(other, "allow or refuse").at(prefix + "Suspend", in: file)
-    }
+    isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
+    keepsDevices = try allows(devices, prefix + "Devices") ?? false
+    deniesNetwork = try allows(network, prefix + "Network").map { !$0 }
     if let grace {
       guard (0.1...3600).contains(grace) else {
         throw ValueError("\(grace)", "0.1 to 3600 seconds").at(prefix + "GraceSeconds", in: file)
       }
       self.grace = .milliseconds(Int64((grace * 1000).rounded()))
     }
+  }
+
+  /// - Returns: `nil` where there is no value.
+  private func allows(
+    _ value: String?, _ key: String, otherwise: String = "deny"
+  ) throws(HostManifestError) -> Bool? {
+    guard let value else { return nil }
+    guard value == "allow" || value == otherwise else {
+      throw ValueError(value, "allow or \(otherwise)").at(key, in: file)
+    }
+    return value == "allow"
   }
 
   // MARK: Desktop entries
@@ -215,9 +239,12 @@ extension HostManifest {
       prefix: Self.prefix, folder: ("Path", try read("Path", entry.string).flatMap { $0.isEmpty ? nil : $0 }),
       locks: try read(Self.prefix + "Locks", entry.string),
       suspend: try read(Self.prefix + "Suspend", entry.string),
+      devices: try read(Self.prefix + "Devices", entry.string),
+      network: try read(Self.prefix + "Network", entry.string),
       grace: try read(Self.prefix + "GraceSeconds", entry.number))
     let known: Set = [
       "Name", "ExitsOnSuspend", "TaskSeconds", "BackgroundModes", "Locks", "Suspend", "GraceSeconds",
+      "Devices", "Network",
     ]
     for key in entry.values.keys.sorted() where key.hasPrefix(Self.prefix) {
       guard !known.contains(String(key.dropFirst(Self.prefix.count))) else { continue }

@@ -128,7 +128,9 @@ package enum HostSocket {
 
   /// `nil` where there are none.
   private static func notes(of name: String, _ host: ProcessHost) -> [String]? {
-    let notes = host.notes(of: name)
+    // What is missing for all was told when the host started, and is told in lists.
+    let known = host.notes
+    let notes = host.notes(of: name).filter { !known.contains($0) }
     return notes.isEmpty ? nil : notes
   }
 }

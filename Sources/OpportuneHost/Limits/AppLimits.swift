@@ -1,0 +1,65 @@
+internal import Glibc
+internal import OpportuneApps
+
+/// What one app may not use while it is in background.
+///
+/// Used by one thread at a time.
+final class AppLimits {
+  private let limits: BackgroundLimits
+  private let group: String?
+  /// Hardware that it keeps in background.
+  private let kept: Set<Hardware>
+  private let deniesNetwork: Bool
+  private var denied: DeviceList?
+  private var isOffline = false
+  private var links: [Part: [OpenDescriptor]] = [:]
+  private var lacks: [Part: LimitLack] = [:]
+  private var held: String?
+  private var isBehind = false
+
+  private enum Part: CaseIterable { case devices, network }
+
+  /// - Parameters:
+  ///   - group: its control group; `nil`: it has none.
+  ///   - deniesNetwork: whether it has no network in background.
+  init(_ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, deniesNetwork: Bool) {
+    (self.limits, self.group, self.kept) = (limits, group, kept)
+    self.deniesNetwork = deniesNetwork
+  }
+
+  /// What it may use all the same by now, for people.
+  var notes: [String] {
+    (isBehind ? Part.allCases.compactMap { lacks[$0]?.message } : []) + (held.map { [$0] } ?? [])
+  }
+
+  /// Whether its packets are dropped now.
+  var dropsPackets: Bool { links[.network] != nil }
+
+  /// - Parameter members: its processes; those are looked at that may have devices open.
+  func set(_ restrictions: Restrictions, members: () -> [pid_t]) {
+    isBehind = restrictions.cpu == .background
+    // What is frozen keeps its connections: its peers wait. What is dropped for long costs seconds later.
+    let goesOffline = deniesNetwork && restrictions.network == .background
+    if goesOffline != isOffline {
+      isOffline = goesOffline
+      attach(goesOffline ? .network : nil, as: .network)
+    }
+    let list = limits.devices.limited(to: restrictions.deniedHardware.subtracting(kept))
+    let wanted = list.devices.isEmpty ? nil : list
+    guard wanted != denied else { return }
+    denied = wanted
+    // Attached first: what is opened later is refused, so that all that is open is seen.
+    attach(wanted.map { .devices($0) }, as: .devices)
+    held = wanted.flatMap { HeldDevices.text(HeldDevices.look(at: members(), $0)) }
+  }
+
+  /// In place of what was attached; `nil`: nothing.
+  private func attach(_ program: BackgroundLimits.Program?, as part: Part) {
+    (links[part], lacks[part]) = (nil, nil)
+    guard let program else { return }
+    do throws(LimitLack) { links[part] = try limits.attach(program, to: group) } catch { lacks[part] = error }
+  }
+
+  /// As without a host.
+  func lift() { set(.unrestricted, members: { [] }) }
+}

@@ -1,0 +1,47 @@
+internal import Glibc
+internal import OpportuneApps
+internal import OpportuneBase
+
+/// Devices that processes have open. The kernel takes none away: what is open stays of use.
+enum HeldDevices {
+  struct Held: Hashable {
+    let hardware: Hardware
+    let path: String
+  }
+
+  /// - Returns: what is of `list`, sorted, each once.
+  static func look(at pids: [pid_t], _ list: DeviceList) -> [Held] {
+    var found: Set<Held> = []
+    for pid in pids {
+      let folder = "/proc/\(pid)/fd"
+      for name in SystemFile.names(in: folder) {
+        // By name first: to look at a file of a network might wait for that.
+        guard let path = SystemFile.target(of: folder + "/" + name), path.hasPrefix("/dev/"),
+          let device = DeviceList.Device(of: folder + "/" + name), let hardware = list.hardware(of: device)
+        else { continue }
+        found.insert(Held(hardware: hardware, path: path))
+      }
+    }
+    return found.sorted { ($0.hardware, $0.path) < ($1.hardware, $1.path) }
+  }
+
+  /// For people; `nil` where there are none.
+  static func text(_ held: [Held]) -> String? {
+    guard !held.isEmpty else { return nil }
+    let shown = held.prefix(5).map { "\($0.hardware) ('\($0.path.printable)')" }
+    let more = held.count > shown.count ? " and \(held.count - shown.count) more" : ""
+    return "it has open what background may not open, and may use it on: "
+      + shown.joined(separator: ", ") + more
+  }
+}
+
+extension DeviceList.Device {
+  /// The device that a path leads to; `nil` where that is none.
+  fileprivate init?(of path: String) {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    let kind = status.st_mode & S_IFMT
+    guard kind == S_IFCHR || kind == S_IFBLK else { return nil }
+    self.init(isBlock: kind == S_IFBLK, number: UInt64(status.st_rdev))
+  }
+}

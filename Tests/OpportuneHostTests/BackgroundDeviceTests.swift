@@ -1,0 +1,201 @@
+import Foundation
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// Devices are taken from real programs in background. The device is the one that makes terminals, which each
+/// machine has and which may be opened as often as one likes.
+@Suite(.bounded) struct BackgroundDeviceTests {
+  static let opening = """
+    import os, time
+    while True:
+      try:
+        os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+        print("opened", flush=True)
+      except OSError as error: print("error", error.errno, flush=True)
+      os.close(os.open("/dev/null", os.O_RDWR))
+      time.sleep(0.01)
+    """
+  static let terminals = "pty=c:5:2"
+
+  /// What the program meets from now on: of lines that come now, the first may be of before.
+  private func says(_ output: Output) async throws -> String {
+    output.forget()
+    return try await output.lines(3)[2]
+  }
+
+  private func start(_ hosted: Hosted, _ script: String, foreground: Bool, output: Output) throws {
+    _ = try hosted.host.launch(
+      [try #require(Backends.python), "-c", script], name: "app", foreground: foreground,
+      descriptors: [-1, output.written, -1])
+  }
+
+  // R-HW-01, R-HW-02, R-GFX-02
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits))
+  func aDeviceIsOpenedInFrontAlone() async throws {
+    let (key, output) = (Hosted.newKey(), try Output())
+    do {
+      let hosted = try Hosted(.auto, key: key, devices: DeviceList(Self.terminals))
+      try start(hosted, Self.opening, foreground: false, output: output)
+      #expect(try await output.lines(1) == ["error 1"])
+      try hosted.host.bringForward("app")
+      #expect(try await says(output) == "opened")
+      _ = try hosted.shell("sleep 600", name: "other", foreground: true)
+      #expect(try await says(output) == "error 1")
+      try hosted.host.suspend("app")
+      try hosted.host.resume("app")
+      #expect(try await says(output) == "error 1")
+      #expect(hosted.entry()?.notes == [])
+      hosted.host.stop()
+      #expect(try await says(output) == "opened")
+    }
+    // A host after it ends what is left.
+    let next = try Hosted(.auto, key: key)
+    #expect(next.host.apps().count == 2)
+    try await next.end()
+  }
+
+  // R-HW-01
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits))
+  func whatIsOpenStaysOfUseAndIsTold() async throws {
+    let hosted = try Hosted(.auto, devices: DeviceList(Self.terminals + ",gpu"))
+    let output = try Output()
+    let script = """
+      import fcntl, os, struct, termios, time
+      kept = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+      while True:
+        print("number", struct.unpack("I", fcntl.ioctl(kept, 0x80045430, b"0000"))[0] >= 0, flush=True)
+        time.sleep(0.01)
+      """
+    try start(hosted, script, foreground: true, output: output)
+    #expect(try await says(output) == "number True")
+    #expect(hosted.entry()?.notes == [])
+    _ = try hosted.shell("sleep 600", name: "other", foreground: true)
+    #expect(try await says(output) == "number True")
+    let note = try #require(hosted.entry()?.notes.first)
+    #expect(note.contains("pty ('/dev/ptmx')") || note.contains("pty ('/dev/pts/ptmx')"), "\(note)")
+    try hosted.host.bringForward("app")
+    #expect(hosted.entry()?.notes == [])
+    try await hosted.end()
+  }
+
+  // R-HW-03
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits))
+  func whoRecordsKeepsTheMicrophone() async throws {
+    let place = try Place()
+    let (recording, reading) = (try Output(), try Output())
+    for (name, mode) in [("recorder", "audio"), ("reader", "location")] {
+      let manifest: [String: Any] = [
+        "CFBundleIdentifier": name, "UIBackgroundModes": [mode],
+        "OpportuneCommand": [
+          "/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(place.folder.path)/\(name)'",
+          try #require(Backends.python), "-c", Self.opening,
+        ],
+      ]
+      let file = place.folder.appending(path: "\(name).json")
+      try JSONSerialization.data(withJSONObject: manifest).write(to: file)
+      try #require(mkfifo(place.folder.path + "/" + name, 0o600) == 0)
+    }
+    // What makes terminals is their microphone.
+    let hosted = try Hosted(
+      .auto, catalog: ManifestCatalog(folders: [place.folder.path]), devices: DeviceList("microphone=c:5:2"))
+    for (name, output) in [("recorder", recording), ("reader", reading)] {
+      let pipe = open(place.folder.path + "/" + name, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+      try #require(pipe >= 0)
+      defer { close(pipe) }
+      try hosted.host.start(name)
+      try #require(dup2(pipe, output.read) >= 0)
+    }
+    #expect(try await says(recording) == "opened")
+    #expect(try await says(reading) == "error 1")
+    try await hosted.end()
+  }
+
+  // R-HW-01
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits))
+  func nothingStaysRefusedByAHostThatWasKilled() async throws {
+    let place = try Place()
+    let output = try Output()
+    let options = ["--deny-devices", Self.terminals]
+    let host = try await HostProgram(place, .auto, options: options)
+    let program = try host.run(
+      [try #require(Backends.python), "-c", Self.opening], options: ["--name", "app"], output: output)
+    try await eventually("a refusal") { output.take().contains("error 1") }
+    kill(host.process.processIdentifier, SIGKILL)
+    host.process.waitUntilExit()
+    #expect(try await says(output) == "opened")
+
+    // The next one takes them from it again.
+    let next = try await HostProgram(place, .auto, options: options)
+    #expect(try next.ask(.apps, nil).apps?.map(\.id) == ["app"])
+    #expect(try await says(output) == "error 1")
+    try next.ask(.front, "app")
+    #expect(try await says(output) == "opened")
+    try next.ask(.terminate, "app")
+    program.waitUntilExit()
+    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
+    next.end()
+  }
+
+  /// It works as before, and says so.
+  @Test func withoutControlGroupsItIsToldWhileItIsInBackground() async throws {
+    let hosted = try Hosted(.signals)
+    let lack =
+      "background is not kept from devices (camera, input): "
+      + "that needs control groups of version 2 that may be written"
+    #expect(hosted.host.notes == [lack])
+    _ = try hosted.shell("exec sleep 600")
+    #expect(hosted.entry()?.notes == [lack])
+    // Who asks for something else is not told of it each time.
+    var request = HostRequest(.front, name: "app")
+    #expect(try HostSocket.carryOut(request, hosted.host).notes == nil)
+    #expect(hosted.entry()?.notes == [])
+    _ = try hosted.shell("exec sleep 600", name: "other", foreground: true)
+    #expect(hosted.entry()?.notes == [lack])
+    request = HostRequest(.resume, name: "app")
+    #expect(try HostSocket.carryOut(request, hosted.host).notes == nil)
+    try await hosted.end()
+    let none = try Hosted(.signals, devices: DeviceList("none"))
+    #expect(none.host.notes == [])
+    _ = try none.shell("exec sleep 600")
+    #expect(none.entry()?.notes == [])
+    try await none.end()
+  }
+
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits)) func whatMayBeLimitedIsNoLack() {
+    #expect(LimitSupport.lack() == nil)
+  }
+
+  /// A user without privileges, who owns a group or not.
+  @Test(
+    .enabled(
+      if: OrdinaryUserTests.isPossible && Backends.hasLimits,
+      "only root becomes nobody, and nobody must be able to reach the program"))
+  func theDoctorSaysWhatIsMissing() throws {
+    let said = try OrdinaryUserTests.run(OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
+    #expect(said.status == 0, "\(said.errors)")
+    #expect(said.output.contains("that needs control groups of version 2 that may be written"))
+    let own = try OrdinaryUserTests.run([try command().path, "doctor", "--json"])
+    #expect(own.output.contains("opportune host may keep background from devices and network"))
+    // Root without a capability.
+    let without = ["/usr/bin/setpriv", "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-all"]
+    let bare = try OrdinaryUserTests.run(without + [try command().path, "doctor", "--json"])
+    #expect(bare.output.contains("CAP_BPF and CAP_NET_ADMIN"))
+  }
+
+  /// The kernel's reasons, and what each means.
+  @Test func whyThereAreNoLimitsIsSaid() {
+    #expect(BackgroundLimits.whyNotLoaded(EPERM).contains("CAP_BPF and CAP_NET_ADMIN"))
+    #expect(BackgroundLimits.whyNotLoaded(EINVAL).contains("CONFIG_CGROUP_BPF"))
+    #expect(BackgroundLimits.whyNotLoaded(ENOMEM).contains("could not be loaded"))
+    #expect(BackgroundLimits.whyNotAttached(EPERM, "/g").contains("above '/g'"))
+    #expect(BackgroundLimits.whyNotAttached(EINVAL, "/g").contains("Linux 5.7"))
+    #expect(BackgroundLimits.whyNotAttached(ENOENT, "/g").contains("'/g'"))
+    #expect(LimitSupport.lack(inGroup: nil)?.contains("control groups of version 2") == true)
+    #expect(LimitSupport.lack(inGroup: "/nowhere") == LimitSupport.lack(inGroup: nil))
+    let lack = { try BackgroundLimits(devices: .standard).attach(.devices(.standard), to: nil) }
+    #expect(throws: LimitLack.self) { try lack() }
+  }
+}
