@@ -14,7 +14,8 @@
 
 /* In the child: a copy of one thread of a process that may have many, so nothing here may take a lock. */
 static void become(const opp_host_program *program, int report) {
-    setpgid(0, 0);
+    /* Else the kernel would hang up on it (SIGHUP) where it is stopped when the caller dies: see _exit(2). */
+    setsid();
     if (program->entrance >= 0) {
         /* Before it touches memory of its own. Where it is refused, the caller sees that it is no member. */
         ssize_t entered = write(program->entrance, "0", 1);

@@ -71,6 +71,36 @@ import Testing
     next.end()
   }
 
+  /// A program that the host itself has started, and that is stopped when both the host and the warden die.
+  @Test(arguments: Backends.usable) func theKernelHangsUpOnNoProgram(backend: Backend) async throws {
+    let place = try Place()
+    let manifest: [String: Any] = [
+      "CFBundleIdentifier": "nap", "OpportuneCommand": ["/bin/sleep", "100000"],
+    ]
+    try JSONSerialization.data(withJSONObject: manifest)
+      .write(to: place.folder.appending(path: "nap.json"))
+    let options = ["--manifests", place.folder.path]
+    let host = try await HostProgram(place, backend, options: options)
+    let pid = try #require(try host.ask(.start, "nap").pid)
+    defer { kill(pid, SIGKILL) }
+    try host.ask(.suspend, "nap")
+    let parent = host.process.processIdentifier
+    let warden = try #require(
+      ProcessTable.all().first {
+        $0.parent == parent && ProcessTable.command(of: $0.pid) == "opportune-ward"
+      })
+    warden.id.signal(SIGKILL)
+    kill(parent, SIGKILL)
+    host.process.waitUntilExit()
+
+    let next = try await HostProgram(place, backend, options: options)
+    #expect(try next.ask(.apps, nil).apps?.map(\.pids) == [[pid]])
+    try await eventually("its going on") { !isStopped(pid) }
+    try next.ask(.terminate, "nap")
+    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
+    next.end()
+  }
+
   @Test(arguments: Backends.usable) func whatIsSuspendedGoesOnAfterTheHost(backend: Backend) async throws {
     let place = try Place()
     let host = try await HostProgram(place, backend)

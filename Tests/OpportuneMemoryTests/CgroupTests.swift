@@ -269,7 +269,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       require(
         relief.removals.isEmpty && relief.missing == 0,
         "nobody goes: \(relief), \(String(describing: broker.reading))")
-      require(residentPages(files[0].bytes) == 0, "they are gone")
+      // But for those that another CPU still holds on their way to the kernel's lists: 31 at most each.
+      let most = 31 * ProcessInfo.processInfo.processorCount
+      let left = residentPages(files[0].bytes)
+      require(left <= most, "they are gone, but for \(left)")
       for file in small { require(residentPages(file.bytes) == 4, "as far as needed") }
       let more = try front.allocate(bytes: 44 << 20)
       more.bytes.initializeMemory(as: UInt8.self, repeating: 1)

@@ -28,7 +28,7 @@ typedef struct opp_host_program {
 } opp_host_program;
 
 /*
- * Starts a program in a process group of its own, by clone3: where `group` is given it is born there, so that
+ * Starts a program in a session of its own, by clone3: where `group` is given it is born there, so that
  * no instruction of it runs outside; where `entrance` is, it has entered that group before it is the program,
  * or the group refused. Signals have their default actions there, but for those that the caller
  * ignores; of descriptors it has the standard ones alone. `pidfd` is close-on-exec, the caller's to close.
