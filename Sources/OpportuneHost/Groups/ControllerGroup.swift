@@ -1,0 +1,78 @@
+internal import Glibc
+
+/// A control group in which one controller, as that of the CPU or of memory, works for one app: the app's own
+/// where that is of version 2 and may have the controller, else one of version 1, beside the app's.
+///
+/// Any thread.
+struct ControllerGroup: Sendable {
+  let path: String
+  /// Of version 1: the folder below which the groups of all hosts are, and where processes are without one.
+  /// The processes are moved in and out; in version 2 they are in the group already.
+  let root: String?
+
+  init(path: String, root: String?) { (self.path, self.root) = (path, root) }
+
+  /// For an app that begins.
+  ///
+  /// - Parameters:
+  ///   - files: that tell that the controller works in a group, in version 2 and in version 1.
+  ///   - group: the app's group of version 2, if it has one.
+  ///   - root: of version 1; `nil`: there is no such hierarchy.
+  /// - Returns: `nil` where no group can be made.
+  static func make(
+    _ controller: String, files: (String, String), key: String, name: String, group: ControlGroup?,
+    root: () -> String?
+  ) -> ControllerGroup? {
+    if let group {
+      // The tree above has to hand the controller down; where that is not allowed there is none.
+      var above = group.path
+      for _ in 0..<3 {
+        guard let end = above.lastIndex(of: "/") else { break }
+        above = String(above[..<end])
+        _ = SystemFile.write("+\(controller)", to: above + "/cgroup.subtree_control")
+      }
+      if SystemFile.exists(group.path + "/" + files.0) {
+        return ControllerGroup(path: group.path, root: nil)
+      }
+    }
+    guard let root = root() else { return nil }
+    let tree = tree(key: key, in: root)
+    let path = "\(tree)/\(name)"
+    for folder in ["\(root)/opportune", tree, path]
+    where mkdir(folder, 0o755) != 0 && errno != EEXIST { return nil }
+    guard SystemFile.exists(path + "/" + files.1) else {
+      rmdir(path)
+      return nil
+    }
+    return ControllerGroup(path: path, root: root)
+  }
+
+  /// The folder of all groups of version 1 of one host.
+  static func tree(key: String, in root: String) -> String { "\(root)/opportune/\(key)" }
+
+  /// What is written a pid to, by whoever enters; `nil` where that is no move.
+  var entrance: String? { root == nil ? nil : path + "/cgroup.procs" }
+
+  /// - Returns: 0, or the number of the error.
+  func adopt(_ pid: pid_t) -> Int32 { entrance.map { SystemFile.write("\(pid)", to: $0) } ?? 0 }
+
+  /// Where they are without a host.
+  func giveBack(_ members: [pid_t]) {
+    guard let root else { return }
+    for pid in members { _ = SystemFile.write("\(pid)", to: root + "/cgroup.procs") }
+    remove()
+  }
+
+  func remove() {
+    guard root != nil else { return }
+    // A member that has left the list may still be on its way out.
+    for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
+    if let end = path.lastIndex(of: "/") { Self.clear(upwards: String(path[..<end])) }
+  }
+
+  /// Deletes the folder of a host and the one of all hosts; stops at the first that is still of use.
+  static func clear(upwards tree: String) {
+    guard rmdir(tree) == 0, let end = tree.lastIndex(of: "/") else { return }
+    rmdir(String(tree[..<end]))
+  }
+}
