@@ -115,6 +115,7 @@ import Testing
   }
 
   /// The kernel has a close's other requests still: what comes now would reach whatever gets the number next.
+  /// What began before the close ends as those do.
   @Test(arguments: backends)
   func nothingIsBegunOnADescriptorThatIsClosing(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend) {
@@ -125,8 +126,12 @@ import Testing
     let (mine, theirs) = try descriptorPair()
     let receiving = Task { try await io.receive(mine, into: try IOBuffer(count: 1)) }
     try await eventually("the receive") { try await broker.statistics().apps[0].inFlight == 1 }
+    var earlier = io.call(.OPP_RING_RECEIVE, .network, mine)
+    try earlier.use(try IOBuffer(count: 1), nil)
     let closing = Task { try await io.close(mine) }
     try await eventually("the close") { try await broker.statistics().foreground.submitted == 2 }
+    let request = io.request(of: earlier, done: 0, within: .seconds(10))
+    #expect(await code { _ = try await io.carryOut(request) } == .system(.canceled))
     #expect(
       await code { _ = try await io.receive(mine, into: try IOBuffer(count: 1), within: .seconds(10)) }
         == .system(.badFileDescriptor))

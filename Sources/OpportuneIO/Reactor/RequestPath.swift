@@ -73,7 +73,10 @@ final class RequestPath {
     let app = request.app
     request.queuedAt = clock.now
     guard !closer.isClosing(request.call.op.fd) else {
-      return end(request, .failed(.system(.badFileDescriptor)))
+      // Canceled like what is in flight there, if it began before the close did, such as a call that was tried
+      // on its thread until now.
+      return end(
+        request, .failed(.system(closer.hasClosed(since: request.call) ? .canceled : .badFileDescriptor)))
     }
     guard request.call.device != .none else {
       guard app.state != .suspended else { return park(request) }
