@@ -184,10 +184,10 @@ import Testing
     let second = try hosted(place, backend, key: key)
     #expect(second.entry("player")?.pids.contains(pid) == true)
     #expect(second.entry("player")?.keptBy == ["mode audio"])
+    for app in second.host.apps() { try second.host.terminate(app.id) }
+    // It is this process's child, which the first host has started and the second one reaps.
+    try await eventually("the reaping") { ProcessStat(of: pid) == nil }
     try await second.end()
-    // It is this process's child; no host reaps it any more.
-    var status: Int32 = 0
-    waitpid(pid, &status, 0)
   }
 
   // MARK: The command

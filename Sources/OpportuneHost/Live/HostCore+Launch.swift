@@ -43,8 +43,8 @@ extension HostCore {
     // It may have ended by now, and left others.
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
-      name, group: made, mark: mark, first: pid, memory: memory, foreground: foreground, child: pidfd,
-      declared: declared, limits: limits, notes: [])
+      name, group: made, mark: mark, first: pid, memory: memory, foreground: foreground,
+      child: HostChild(pid: pid, descriptor: pidfd), declared: declared, limits: limits, notes: [])
     return pid
   }
 

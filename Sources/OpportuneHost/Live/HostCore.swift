@@ -71,6 +71,7 @@ final class HostCore {
     } catch {
       throw ProcessHostError(.lifecycle("", "\(error)"))
     }
+    LeftChildren.reap()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
     _ = record?.keep(Set(leftovers.compactMap(\.mark)))
@@ -81,11 +82,12 @@ final class HostCore {
       // It is in background now, and goes on.
       declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
-      let first = left.group.members().first ?? 0
+      let members = left.group.members()
+      let first = members.first ?? 0
       try? begin(
         name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: first,
         memory: MemoryGroup.left(key: key, name: left.name, member: first), foreground: false,
-        declared: declared, notes: ["it was left by a host before"])
+        child: LeftChildren.take(among: members), declared: declared, notes: ["it was left by a host before"])
     }
   }
 
@@ -163,7 +165,7 @@ final class HostCore {
 
   func begin(
     _ name: String, group: any ProcessGroup, mark: String, first: pid_t, memory: MemoryGroup?,
-    foreground: Bool, child: Int32 = -1, declared: HostManifest? = nil, limits: AppLimits? = nil,
+    foreground: Bool, child: HostChild? = nil, declared: HostManifest? = nil, limits: AppLimits? = nil,
     notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
@@ -310,6 +312,7 @@ final class HostCore {
 
   /// Handles what is due by now.
   func advance() {
+    LeftChildren.reap()
     lookAtPageOuts()
     lookAtGroups()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
@@ -375,7 +378,7 @@ final class HostCore {
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)
-    app.reap()
+    app.leaveChild()
     app.limits.lift()
     app.group.remove()
     maker.forget(app.mark)
@@ -397,6 +400,7 @@ final class HostCore {
       app.client?.close("the host ends")
       app.client = nil
       if app.watched >= 0 { close(app.watched) }
+      app.leaveChild()
     }
     apps = [:]
     record?.remove()

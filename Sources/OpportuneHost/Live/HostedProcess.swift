@@ -1,4 +1,3 @@
-internal import COpportuneHost
 internal import Glibc
 internal import OpportuneApps
 
@@ -44,14 +43,14 @@ final class HostedProcess {
   var pageOut: PageOut?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
-  /// A descriptor of a child of this process, which nobody else reaps; -1: none.
-  var child: Int32
+  /// Its process that is a child of this one, until that has ended.
+  private(set) var child: HostChild?
   /// What was refused, for people; the latest of each kind.
   var notes: [String]
 
   init(
     id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
-    limits: AppLimits, child: Int32, declared: HostManifest?, notes: [String], now: Moment
+    limits: AppLimits, child: HostChild?, declared: HostManifest?, notes: [String], now: Moment
   ) {
     used = now
     self.memory = memory
@@ -76,11 +75,13 @@ final class HostedProcess {
   }
 
   /// Takes the child away if it has ended.
-  func reap() {
-    var status: Int32 = 0
-    guard child >= 0, opp_host_reap(child, &status) != 0 else { return }
-    close(child)
-    child = -1
+  func reap() { if child?.reap() == true { child = nil } }
+
+  /// The same, or leaves it to whichever host comes to see it end.
+  func leaveChild() {
+    reap()
+    if let child { LeftChildren.leave(child) }
+    child = nil
   }
 
   /// In place of an earlier one that begins the same.

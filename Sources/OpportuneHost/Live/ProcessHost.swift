@@ -33,7 +33,8 @@ package final class ProcessHost: Sendable {
   /// Where the control groups of its apps are; `nil`: signals stop them.
   package var controlGroups: String? { engine.locked { $0.maker.tree?.path } }
 
-  /// Thaws everything and ends; the apps run on as they would without a host. May be called again.
+  /// Thaws everything and ends; the apps run on as they would without a host. The next host of this process
+  /// with the same key takes them in, and reaps those that this one has started. May be called again.
   package func stop() { engine.stop() }
 
   /// Makes a process an app, with all that descends from it, and what these start from then on.

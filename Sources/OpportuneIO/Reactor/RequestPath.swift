@@ -73,8 +73,8 @@ final class RequestPath {
     let app = request.app
     request.queuedAt = clock.now
     guard !closer.isClosing(request.call.op.fd) else {
-      // Canceled like what is in flight there, if it began before the close did, such as a call that was tried
-      // on its thread until now.
+      // What began before the close, such as a call that was tried on its thread until now, ends like what is
+      // in flight there.
       return end(
         request, .failed(.system(closer.hasClosed(since: request.call) ? .canceled : .badFileDescriptor)))
     }
