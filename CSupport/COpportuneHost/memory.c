@@ -11,8 +11,16 @@
 #define MADV_PAGEOUT 21
 #endif
 
-int opp_host_page_out(int pidfd, uint64_t start, uint64_t length) {
+static int advise(int pidfd, uint64_t start, uint64_t length, int advice) {
     struct iovec range = {.iov_base = (void *)(uintptr_t)start, .iov_len = (size_t)length};
-    long done = syscall(SYS_process_madvise, pidfd, &range, 1ul, MADV_PAGEOUT, 0u);
+    long done = syscall(SYS_process_madvise, pidfd, &range, 1ul, advice, 0u);
     return done < 0 ? -errno : 0;
+}
+
+int opp_host_page_out(int pidfd, uint64_t start, uint64_t length) {
+    return advise(pidfd, start, length, MADV_PAGEOUT);
+}
+
+int opp_host_read_ahead(int pidfd, uint64_t start, uint64_t length) {
+    return advise(pidfd, start, length, MADV_WILLNEED);
 }

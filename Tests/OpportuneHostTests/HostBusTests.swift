@@ -60,6 +60,12 @@ import Testing
     #expect(try on.state("sleep") == "foreground" && on.state("two") == "background")
     #expect(try bus.call("Suspend", "two", "refuse", "false").output.hasPrefix("(0.0, "))
     #expect(try on.state("two") == "suspended" && isStopped(other.pid))
+    // What is suspended is paged out where the host may; it is done once.
+    #expect(try bus.call("Warn", "").output.contains("paging out what is suspended: two"))
+    #expect(try bus.call("Resume", "two").status == 0)
+    #expect(try on.state("two") == "background")
+    #expect(try bus.call("Hibernate", "two", "refuse", "false").output.hasPrefix("(0.0, "))
+    #expect(try on.state("two") == "hibernated" && isStopped(other.pid))
     #expect(try bus.call("Resume", "two").status == 0)
     #expect(try on.state("two") == "background")
     #expect(try bus.call("Keep", "two", "600.0", "a test").status == 0)

@@ -17,7 +17,8 @@ import Testing
     #expect(try ask(#"{"request":"apps"}"#)["ok"] as? Bool == true)
     let pid = try hosted.shell("exec sleep 600", name: "x")
     for (action, state) in [
-      ("suspend", "suspended"), ("resume", "background"), ("front", "foreground"),
+      ("suspend", "suspended"), ("resume", "background"), ("hibernate", "hibernated"),
+      ("front", "foreground"),
       ("terminate", "terminated"),
     ] {
       #expect(try ask(#"{"request":"\#(action)","name":"x"}"#)["ok"] as? Bool == true)
@@ -82,6 +83,7 @@ import Testing
       "", "{", "null", "[]", "7", #"{"request":"fly"}"#, #"{"request":7}"#, #"{"request":"adopt"}"#,
       #"{"request":"suspend"}"#, #"{"request":"suspend","name":null}"#,
       #"{"request":"suspend","name":"none"}"#, #"{"request":"suspend","name":["x"]}"#,
+      #"{"request":"hibernate"}"#, #"{"request":"hibernate","name":"none"}"#,
       #"{"request":"adopt","name":"y","pid":1}"#, #"{"request":"adopt","name":"y","pid":-7}"#,
       #"{"request":"adopt","name":"y","pid":99999999999}"#,
       #"{"request":"adopt","name":"../y","pid":\#(pid)}"#, #"{"request":"adopt","pid":1}"#,

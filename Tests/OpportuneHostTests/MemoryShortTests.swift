@@ -7,31 +7,6 @@ import Testing
 /// Real processes when memory is short.
 @Suite(.bounded) struct MemoryShortTests {
   private static let isRoot: Comment = "only with CAP_SYS_NICE another's memory is paged out"
-  /// Maps a file and reads all of it; has as much of its own; answers each line by a sum of both.
-  private static let holder = """
-    import mmap, sys
-    size = 64 << 20
-    with open(sys.argv[1], 'r+b') as file:
-      view = mmap.mmap(file.fileno(), size)
-    own = bytearray(b'x') * size
-    def total():
-      return sum(view[place] + own[place] for place in range(0, size, 4096))
-    print(total(), 'end', flush=True)
-    for line in sys.stdin:
-      print(total(), 'end', flush=True)
-    """
-
-  /// A file of zeros whose pages are clean.
-  private func file(in place: Place) throws -> String {
-    let path = place.folder.appending(path: "mapped").path
-    let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    defer { close(file) }
-    guard file >= 0, posix_fallocate(file, 0, 64 << 20) == 0 else {
-      throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO)
-    }
-    fsync(file)
-    return path
-  }
 
   // R-MEM-01
   @Test(
@@ -41,9 +16,9 @@ import Testing
     let (place, output, input) = (try Place(), try Output(), try Output())
     _ = fcntl(input.read, F_SETFL, 0)
     let hosted = try Hosted(backend, memoryGroups: false, shortage: ShortagePolicy(settle: .zero))
-    let path = try file(in: place)
+    let path = try MemoryHolder.file(in: place)
     let pid = try hosted.host.launch(
-      [try #require(Backends.python), "-c", Self.holder, path], name: "app",
+      [try #require(Backends.python), "-c", MemoryHolder.script, path], name: "app",
       descriptors: [input.read, output.written, -1])
     let first = try await output.line("end")
     // Who runs keeps what it has.

@@ -52,7 +52,7 @@ struct AppsCommand: ParsableCommand {
   }
 }
 
-/// What `front`, `suspend`, `resume` and `terminate` share.
+/// What commands share that change one app.
 struct AppChange: ParsableArguments {
   @OptionGroup var socket: HostSocketOption
   @Argument(help: "The app, as opportune apps names it.") var name: String
@@ -60,6 +60,29 @@ struct AppChange: ParsableArguments {
 
   func carryOut(_ action: HostRequest.Action) throws {
     try socket.change(HostRequest(action, name: name), patience)
+  }
+}
+
+/// What `suspend` and `hibernate` share: the app may go on for a while.
+struct AppStop: ParsableArguments {
+  @OptionGroup var change: AppChange
+  @Option(help: "Locks of files: refuse, terminate or ignore. Default: the host's.")
+  var locks: LockPolicy.Answer?
+
+  func carryOut(_ action: HostRequest.Action) throws {
+    var request = HostRequest(action, name: change.name)
+    request.locks = locks
+    var told: Set<String> = []
+    while true {
+      let answer = try change.socket.ask(request, within: change.patience.limit)
+      for note in answer.notes ?? [] where told.insert(note).inserted {
+        printToStandardError("Note: \(note)")
+      }
+      guard let wait = answer.wait else { return }
+      // A moment more, since the host looks at it then.
+      usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)
+      request.again = true
+    }
   }
 }
 
@@ -120,25 +143,23 @@ struct SuspendCommand: ParsableCommand {
 
       Example: opportune suspend make
       """)
-  @OptionGroup var change: AppChange
-  @Option(help: "Locks of files: refuse, terminate or ignore. Default: the host's.")
-  var locks: LockPolicy.Answer?
+  @OptionGroup var stop: AppStop
+  func run() throws { try stop.carryOut(.suspend) }
+}
 
-  func run() throws {
-    var request = HostRequest(.suspend, name: change.name)
-    request.locks = locks
-    var told: Set<String> = []
-    while true {
-      let answer = try change.socket.ask(request, within: change.patience.limit)
-      for note in answer.notes ?? [] where told.insert(note).inserted {
-        printToStandardError("Note: \(note)")
-      }
-      guard let wait = answer.wait else { return }
-      // A moment more, since the host looks at it then.
-      usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)
-      request.again = true
-    }
-  }
+struct HibernateCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "hibernate", abstract: "Stops an app of the host, and takes it out of main memory.",
+    discussion: """
+      It is suspended as by opportune suspend. Then what it has in main memory is paged out: pages of files to their files, \
+      all else to swap, as far as there is some. This returns when that has begun; opportune apps --json tells in notes what \
+      has become of it. By opportune front or resume it goes on as it was. It has saved nothing: where it is terminated, what \
+      it had not saved before is lost.
+
+      Example: opportune hibernate ide
+      """)
+  @OptionGroup var stop: AppStop
+  func run() throws { try stop.carryOut(.hibernate) }
 }
 
 struct KeepCommand: ParsableCommand {
@@ -193,7 +214,8 @@ struct KeepCommand: ParsableCommand {
 
 struct ResumeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "resume", abstract: "Lets a suspended app of the host go on, in background.",
+    commandName: "resume",
+    abstract: "Lets an app go on that is suspended or hibernated, in background.",
     discussion: "Example: opportune resume make")
   @OptionGroup var change: AppChange
   func run() throws { try change.carryOut(.resume) }

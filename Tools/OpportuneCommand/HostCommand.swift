@@ -89,6 +89,11 @@ struct HostCommand: ParsableCommand {
   var memoryShort = ShortagePolicy.Answer.pageout
   @Option(
     help: ArgumentHelp(
+      "Hibernate suspended apps that were in front, or began, so long ago, as 90s, 15m, 1.5h or 2d. Default: those that "
+        + "opportune hibernate names.", valueName: "time"))
+  var hibernateAfter: String?
+  @Option(
+    help: ArgumentHelp(
       "A folder of manifests; may be repeated, the first counts. Default: $XDG_CONFIG_HOME/opportune/apps and "
         + "/etc/opportune/apps.", valueName: "folder"), completion: .directory)
   var manifests: [String] = []
@@ -118,9 +123,19 @@ struct HostCommand: ParsableCommand {
     try checkRange(answerGrace, "--answer-grace", 0.1...3600)
     try checkRange(taskLimit, "--task-limit", 0...3600)
     try checkRange(lockGrace, "--lock-grace", 0...3600)
+    _ = try hibernatesAfter()
     do throws(ProcessHostError) { _ = try DeviceList(denyDevices) } catch {
       throw ValidationError("--deny-devices: \(error.message)")
     }
+  }
+
+  private func hibernatesAfter() throws -> Duration? {
+    guard let hibernateAfter else { return nil }
+    guard let seconds = Exemption.seconds(of: hibernateAfter) else {
+      throw ValidationError(
+        "--hibernate-after is '\(hibernateAfter)': expected a number and s, m, h or d, up to 366d")
+    }
+    return .seconds(seconds)
   }
 
   func run() throws {
@@ -147,6 +162,7 @@ struct HostCommand: ParsableCommand {
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.shortage = ShortagePolicy(answer: memoryShort)
+      configuration.hibernatesAfter = try hibernatesAfter()
       configuration.deniedDevices = try DeviceList(denyDevices)
       configuration.deniesNetwork = denyNetwork
       configuration.catalog = catalog()

@@ -19,7 +19,7 @@ struct OpportuneCommand: ParsableCommand {
     subcommands: [
       AdoptCommand.self, AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self,
       FuzzCommand.self,
-      HostCommand.self, KeepCommand.self, LocationCommand.self, NotifyCommand.self,
+      HibernateCommand.self, HostCommand.self, KeepCommand.self, LocationCommand.self, NotifyCommand.self,
       ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
       SwitcherCommand.self, TerminateCommand.self, WarnCommand.self,
     ])

@@ -81,6 +81,11 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
  */
 int opp_host_page_out(int pidfd, uint64_t start, uint64_t length);
 
+/*
+ * Asks the kernel to read what it has swapped of a range of a process; does not wait for it. -EPERM as above.
+ */
+int opp_host_read_ahead(int pidfd, uint64_t start, uint64_t length);
+
 /* --- Limits of a control group ------------------------------------------------------------------ */
 
 /* A device, or all of a major number. */

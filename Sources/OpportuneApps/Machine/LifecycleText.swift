@@ -52,7 +52,8 @@ extension Lifecycle {
     | resume execution | its jobs go on | its processes go on, `didResume` | its processes go on |
     | warn of memory | callback | asked | – |
     | take back | regions, grants, requests | killed, unless it has its grace | killed, unless it has its grace |
-    | take snapshot, save, restore, delete state | yes | – | – |
+    | save state, restore state | written to the store, given back | paged out, read again as it is touched | the same |
+    | take snapshot, delete state | yes | – | – |
 
     """
 

@@ -7,11 +7,13 @@ enum BusMethod: String, CaseIterable {
   case start = "Start"
   case front = "Front"
   case suspend = "Suspend"
+  case hibernate = "Hibernate"
   case resume = "Resume"
   case terminate = "Terminate"
   case keep = "Keep"
   case endKeeping = "EndKeep"
   case adopt = "Adopt"
+  case warn = "Warn"
 
   /// Names and types, as D-Bus writes these.
   typealias Values = [(name: String, type: String)]
@@ -20,8 +22,8 @@ enum BusMethod: String, CaseIterable {
     switch self {
     case .apps: [("all", "b")]
     case .start: [("name", "s"), ("foreground", "b")]
-    case .suspend: [("name", "s"), ("locks", "s"), ("again", "b")]
-    case .front, .resume, .terminate, .endKeeping: [("name", "s")]
+    case .suspend, .hibernate: [("name", "s"), ("locks", "s"), ("again", "b")]
+    case .front, .resume, .terminate, .endKeeping, .warn: [("name", "s")]
     case .keep: [("name", "s"), ("seconds", "d"), ("reason", "s")]
     case .adopt: [("pid", "u"), ("name", "s"), ("foreground", "b")]
     }
@@ -31,8 +33,8 @@ enum BusMethod: String, CaseIterable {
     switch self {
     case .apps: [("apps", "aa{sv}")]
     case .start: [("pid", "u"), ("notes", "as")]
-    case .suspend: [("again_s", "d"), ("notes", "as")]
-    case .front, .resume, .terminate, .keep, .endKeeping: [("notes", "as")]
+    case .suspend, .hibernate: [("again_s", "d"), ("notes", "as")]
+    case .front, .resume, .terminate, .keep, .endKeeping, .warn: [("notes", "as")]
     case .adopt: [("name", "s"), ("mark", "s"), ("notes", "as")]
     }
   }
@@ -55,8 +57,8 @@ enum BusMethod: String, CaseIterable {
       request.foreground = try reader.flag()
       return request
     case .front: return HostRequest(.front, name: try reader.text())
-    case .suspend:
-      var request = HostRequest(.suspend, name: try reader.text())
+    case .suspend, .hibernate:
+      var request = HostRequest(self == .suspend ? .suspend : .hibernate, name: try reader.text())
       request.locks = try Self.locks(try reader.text())
       request.again = try reader.flag()
       return request
@@ -80,6 +82,9 @@ enum BusMethod: String, CaseIterable {
       request.name = name.isEmpty ? nil : name
       request.foreground = try reader.flag()
       return request
+    case .warn:
+      let name = try reader.text()
+      return HostRequest(.warn, name: name.isEmpty ? nil : name)
     }
   }
 
@@ -95,11 +100,11 @@ enum BusMethod: String, CaseIterable {
     switch self {
     case .apps: return try Self.write(answer.apps ?? [], to: writer)
     case .start: try writer.pid(answer.pid ?? 0)
-    case .suspend: try writer.number(answer.wait ?? 0)
+    case .suspend, .hibernate: try writer.number(answer.wait ?? 0)
     case .adopt:
       try writer.text(answer.name ?? "")
       try writer.text(answer.mark ?? "")
-    case .front, .resume, .terminate, .keep, .endKeeping: break
+    case .front, .resume, .terminate, .keep, .endKeeping, .warn: break
     }
     try writer.texts(answer.notes ?? [])
   }

@@ -77,8 +77,11 @@ extension HostCore {
       let view = system.view(of: app.id)
       if view?.state == .terminated, view?.callbacks.contains(.willTerminate) != true { kill(app) }
       return nil
-    // There is no store for the memory of processes yet; nobody can ask for it.
-    case .start, .takeSnapshot, .saveState, .restoreState, .deleteState: return nil
+    case .saveState:
+      saveState(of: app)
+      return nil
+    // The kernel has its content, brings it back by itself, and drops it with the processes.
+    case .start, .takeSnapshot, .restoreState, .deleteState: return nil
     }
   }
 

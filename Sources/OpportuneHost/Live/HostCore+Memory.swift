@@ -28,7 +28,7 @@ extension HostCore {
 
   private func seen(_ app: HostedProcess) -> ShortagePolicy.App {
     let state = system.state(of: app.id)
-    let isSuspended = state == .suspended
+    let isSuspended = state == .suspended || state == .hibernated
     let footprint: () -> UInt64 = {
       app.memory?.usage() ?? ProcessTable.memory(of: app.group.members())
     }
@@ -52,7 +52,7 @@ extension HostCore {
       }
       return warned.isEmpty ? [] : ["warned: \(warned.joined(separator: ", "))"]
     case .pageOut(let names):
-      let pageOuts = names.compactMap { apps[$0].map(beginPageOut(_:)) }
+      let pageOuts = names.compactMap { name in apps[name].map { beginPageOut($0, .shortage) } }
       let wakeUp = wakeUp
       runAside {
         for one in pageOuts { one.run() }
@@ -67,9 +67,9 @@ extension HostCore {
     }
   }
 
-  private func beginPageOut(_ app: HostedProcess) -> PageOut {
+  func beginPageOut(_ app: HostedProcess, _ purpose: PageOut.Purpose) -> PageOut {
     let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
-    let pageOut = PageOut(app.name, app.memory, processes)
+    let pageOut = PageOut(app.name, purpose, app.memory, processes)
     app.pageOut = pageOut
     app.isPagedOut = true
     pageOuts.append(pageOut)
@@ -80,6 +80,7 @@ extension HostCore {
   func stopPagingOut(_ app: HostedProcess) {
     app.pageOut?.cancel()
     (app.pageOut, app.isPagedOut) = (nil, false)
+    app.notes.removeAll { $0.hasPrefix(PageOut.Purpose.hibernation.rawValue) }
   }
 
   /// Tells of what has been paged out by now.
@@ -89,16 +90,11 @@ extension HostCore {
     for (pageOut, result) in ended {
       guard let app = apps[pageOut.name], app.pageOut === pageOut else { continue }
       app.pageOut = nil
-      let sizes = "\(result.before.inMegabytes) in main memory before, \(result.after.inMegabytes) after"
-      let line =
-        result.error == 0
-        ? "it was paged out, \(sizes)"
-        : "it could not be paged out: \(errorText(result.error))"
-          + (result.error == EPERM ? ", which needs CAP_SYS_NICE" : "")
-      app.note("memory was short: ", line)
-      configuration.log("memory is short: '\(app.name)': \(line)")
+      app.note(pageOut.purpose.rawValue, result.text)
+      configuration.log("\(pageOut.purpose.rawValue)'\(app.name)': \(result.text)")
     }
     pageOuts.removeAll { one in ended.contains { $0.0 === one } }
-    if pageOuts.isEmpty { shortage.pagingEnded(at: now) }
+    guard ended.contains(where: { $0.0.purpose == .shortage }) else { return }
+    if !pageOuts.contains(where: { $0.purpose == .shortage }) { shortage.pagingEnded(at: now) }
   }
 }

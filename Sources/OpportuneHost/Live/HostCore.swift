@@ -226,7 +226,9 @@ final class HostCore {
     try checkLives(app)
     app.pending = nil
     endFarewell(app)
+    let wasPagedOut = app.isPagedOut
     try post(.bringForward, to: app)
+    if wasPagedOut { readAhead(app) }
     hold(app)
   }
 
@@ -272,7 +274,9 @@ final class HostCore {
     let app = try app(name)
     app.pending = nil
     endFarewell(app)
-    guard let state = system.state(of: app.id), state == .suspended || state == .stopping else { return }
+    guard let state = system.state(of: app.id), [.suspended, .stopping, .hibernated].contains(state) else {
+      return
+    }
     try post(.completion, to: app)
     hold(app)
     try post(.does(.handled), to: app)
@@ -322,6 +326,8 @@ final class HostCore {
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
+      // Refused in no state of which it is asked.
+      if let end = hibernatesAt(app), end <= now { try? post(.hibernate, to: app) }
       if let end = app.killAt, end <= now {
         app.killAt = nil
         kill(app)
@@ -332,7 +338,9 @@ final class HostCore {
   /// When something is due next, without anybody's doing.
   var nextDeadline: Moment? {
     let own = apps.values.flatMap {
-      [$0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, $0.killAt].compactMap(\.self)
+      [
+        $0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, hibernatesAt($0), $0.killAt,
+      ].compactMap(\.self)
     }
     return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
   }

@@ -171,6 +171,8 @@ package struct HostConfiguration: Sendable {
   package var record: String?
   /// What is done when memory is short.
   package var shortage = ShortagePolicy()
+  /// A suspended app is hibernated that was in front, or began, so long ago; `nil`: only who is asked for is.
+  package var hibernatesAfter: Duration?
   /// What becomes of an app that holds locks when it is to be suspended.
   package var locks = LockPolicy()
   /// What is known of apps that do not run.

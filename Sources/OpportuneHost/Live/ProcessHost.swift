@@ -104,6 +104,18 @@ package final class ProcessHost: Sendable {
     }
   }
 
+  /// Stops everything in an app as ``suspend(_:locks:isAgain:)`` does, and pages out what it has in main
+  /// memory, as far as the kernel takes it; does not wait for that, of whose end the app's notes tell.
+  ///
+  /// - Throws: ``ProcessHostError``: as that.
+  @discardableResult package func hibernate(
+    _ name: String, locks: LockPolicy.Answer? = nil, isAgain: Bool = false
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.hibernate(name, locks: locks, isAgain: isAgain)
+    }
+  }
+
   /// Exempts an app from suspension.
   ///
   /// - Parameter seconds: from now on; `nil`: until it is taken back.
@@ -120,13 +132,13 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.keep(name, nil) }
   }
 
-  /// Lets a suspended app go on, in the background.
+  /// Lets an app go on that is suspended or hibernated, in the background.
   package func resume(_ name: String) throws(ProcessHostError) {
     try engine.changing { core throws(ProcessHostError) in try core.resume(name) }
   }
 
-  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. A suspended app is ended
-  /// at once, without running.
+  /// Sends SIGTERM, and ends what is left after the grace; does not wait for that. An app of which nothing
+  /// executes is ended at once, without running.
   package func terminate(_ name: String) throws(ProcessHostError) {
     try engine.changing { core throws(ProcessHostError) in try core.terminate(name) }
   }

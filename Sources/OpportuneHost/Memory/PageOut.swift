@@ -7,7 +7,14 @@ internal import OpportuneBase
 ///
 /// Sendable: what changes is under the lock.
 final class PageOut: @unchecked Sendable {
+  /// Why, as notes begin.
+  enum Purpose: String {
+    case shortage = "memory was short: "
+    case hibernation = "hibernated: "
+  }
+
   let name: String
+  let purpose: Purpose
   private let group: MemoryGroup?
   private let processes: [ProcessID]
   private let lock = Lock()
@@ -21,13 +28,25 @@ final class PageOut: @unchecked Sendable {
     var after: UInt64
     /// The number of the error where the kernel refused; 0: it did not.
     var error: Int32
+    /// Whether there was a place for what is no file's.
+    var hadSwap: Bool
+
+    /// For people.
+    var text: String {
+      guard error == 0 else {
+        return "it could not be paged out: \(errorText(error))"
+          + (error == EPERM ? ", which needs CAP_SYS_NICE" : "")
+      }
+      return "it was paged out, \(before.inMegabytes) in main memory before, \(after.inMegabytes) after"
+        + (hadSwap ? "" : "; without swap what is no file's stays")
+    }
   }
 
   /// In one piece so much is asked for: some 100 ms of a swap file.
   private static let piece: UInt64 = 32 << 20
 
-  init(_ name: String, _ group: MemoryGroup?, _ processes: [ProcessID]) {
-    (self.name, self.group, self.processes) = (name, group, processes)
+  init(_ name: String, _ purpose: Purpose, _ group: MemoryGroup?, _ processes: [ProcessID]) {
+    (self.name, self.purpose, self.group, self.processes) = (name, purpose, group, processes)
   }
 
   /// The app goes on. Any thread.
@@ -44,7 +63,8 @@ final class PageOut: @unchecked Sendable {
     let before = ProcessTable.memory(of: members)
     var error = reclaim(group?.usage() ?? before)
     if error == ENOENT { error = advise() }
-    let result = Result(before: before, after: ProcessTable.memory(of: members), error: error)
+    let result = Result(
+      before: before, after: ProcessTable.memory(of: members), error: error, hadSwap: Self.hasSwap)
     lock.withLock { found = result }
   }
 
@@ -62,6 +82,25 @@ final class PageOut: @unchecked Sendable {
       left -= min(left, Self.piece)
     }
     return 0
+  }
+
+  /// Whether anything is swapped to: a line of it follows the head of the list.
+  private static var hasSwap: Bool {
+    SystemFile.bytes("/proc/swaps").map { $0.split(separator: UInt8(ascii: "\n")).count > 1 } ?? false
+  }
+
+  /// Has the kernel read what it has swapped of processes. Pages of files are left to its own reading ahead.
+  static func readAhead(_ processes: [ProcessID]) {
+    guard hasSwap else { return }
+    for process in processes {
+      let descriptor = opp_host_pidfd_open(process.pid)
+      guard descriptor >= 0 else { continue }
+      defer { close(descriptor) }
+      guard ProcessStat(of: process.pid)?.id == process else { continue }
+      for range in ProcessTable.ranges(of: process.pid, areOwn: true) {
+        _ = opp_host_read_ahead(descriptor, range.lowerBound, range.upperBound - range.lowerBound)
+      }
+    }
   }
 
   /// By each range of each process. Pages that others have as well stay, as do those of files where there is
@@ -94,9 +133,18 @@ final class PageOut: @unchecked Sendable {
 
 extension ProcessTable {
   /// The ranges of addresses that a process has mapped.
-  static func ranges(of pid: pid_t) -> [Range<UInt64>] {
+  ///
+  /// - Parameter areOwn: whether those of files are left out.
+  static func ranges(of pid: pid_t, areOwn: Bool = false) -> [Range<UInt64>] {
     guard let bytes = SystemFile.bytes("/proc/\(pid)/maps", limit: 16 << 20) else { return [] }
-    return bytes.split(separator: UInt8(ascii: "\n")).compactMap(range(_:))
+    let lines = bytes.split(separator: UInt8(ascii: "\n"))
+    return lines.filter { !areOwn || isOwn($0) }.compactMap(range(_:))
+  }
+
+  /// Whether the range of a line is of no file: the number of its inode is 0.
+  static func isOwn(_ line: some Collection<UInt8>) -> Bool {
+    let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
+    return fields.count > 4 && fields[4].elementsEqual([UInt8(ascii: "0")])
   }
 
   /// Of a line as `7f00-7fff rw-p …`; `nil`: it is none, or of the kernel's own.

@@ -14,7 +14,9 @@ package struct HostRequest: Sendable, Hashable, Codable {
     case front
     /// Stops an app.
     case suspend
-    /// Lets a suspended app go on.
+    /// Stops an app, and takes it out of main memory as far as that can be.
+    case hibernate
+    /// Lets an app go on that is suspended or hibernated.
     case resume
     /// Ends an app.
     case terminate
@@ -43,9 +45,11 @@ package struct HostRequest: Sendable, Hashable, Codable {
   /// For `adopt`: whether a number may be added to a name that is taken; no by default.
   package var derived: Bool?
 
-  /// For `suspend`: what becomes of an app that holds locks of files; as the host's by default.
+  /// For `suspend` and `hibernate`: what becomes of an app that holds locks of files; as the host's by
+  /// default.
   package var locks: LockPolicy.Answer?
-  /// For `suspend`: whether this asks what became of one that was told to wait; no by default.
+  /// For `suspend` and `hibernate`: whether this asks what became of one that was told to wait; no by
+  /// default.
   package var again: Bool?
   /// For `keep`: how long; until it is ended by default.
   package var seconds: Double?
@@ -92,8 +96,8 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var mark: String?
   /// To `start`: the process that was started; `nil`: the app ran.
   package var pid: Int32?
-  /// To `suspend`: the app runs on so long, to let go of its locks, and is looked at then; ask again after
-  /// that.
+  /// To `suspend` and `hibernate`: the app runs on so long, to let go of its locks, and is looked at then;
+  /// ask again after that.
   package var wait: Double?
   /// What could not be done, in what was.
   package var notes: [String]?

@@ -102,8 +102,13 @@ package enum HostSocket {
     case .warn: try host.warn(name)
     case .start: answer.pid = try host.start(name, foreground: request.foreground == true)
     case .front: try host.bringForward(name)
-    case .suspend:
-      if let (wait, reason) = try host.suspend(name, locks: request.locks, isAgain: request.again == true) {
+    case .suspend, .hibernate:
+      let (locks, again) = (request.locks, request.again == true)
+      let goesOn =
+        try request.request == .suspend
+        ? host.suspend(name, locks: locks, isAgain: again)
+        : host.hibernate(name, locks: locks, isAgain: again)
+      if let (wait, reason) = goesOn {
         answer.wait = max(0, wait / .seconds(1))
         answer.notes = ["app '\(name)' goes on for now: \(reason)"]
         return answer

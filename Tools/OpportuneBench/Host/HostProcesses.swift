@@ -68,6 +68,23 @@ final class HostDaemon {
     try HostRequest(action, name: name).send(to: socket)
   }
 
+  /// Hibernates an app, and waits until that is done.
+  ///
+  /// - Returns: bytes of it that are in main memory still.
+  func hibernate(_ name: String) throws -> UInt64 {
+    try ask(.hibernate, name)
+    let deadline = SystemClock.now() + 60_000_000_000
+    while true {
+      if let app = try ask(.apps).apps?.first(where: { $0.id == name }),
+        app.notes.contains(where: { $0.hasPrefix("hibernated: ") })
+      {
+        return app.memoryBytes
+      }
+      guard SystemClock.now() < deadline else { throw BenchError(.unavailable, "'\(name)' is not paged out") }
+      SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+    }
+  }
+
   /// Waits until the host has an app of that name.
   func waitForApp(_ name: String) throws {
     let deadline = SystemClock.now() + 10_000_000_000

@@ -4,7 +4,13 @@ import OpportuneBase
 extension HostBench {
   /// Keys of each of the two programs that are switched between: 256 MB.
   private static let keysOfSwitched = 262_144
-  private static let switches = 50
+  /// Where a program is that is brought to the front.
+  private enum Place: String, CaseIterable {
+    case suspended, hibernated
+    case background = "in background"
+
+    var switches: Int { self == .hibernated ? 6 : 50 }
+  }
 
   /// From the command that brings a program of 256 MB to the front until its first answer.
   func measureSwitches(_ folder: String) throws -> [HostBenchReport.Result] {
@@ -23,13 +29,18 @@ extension HostBench {
           daemon.runs(name, inFront: true), in: scratch, named: name, keys: Self.keysOfSwitched))
     }
     var results: [HostBenchReport.Result] = []
-    for isSuspended in [true, false] where !isInterrupted() {
-      progress("switches: \(isSuspended ? "suspended" : "in background")")
+    for place in Place.allCases where !isInterrupted() {
+      progress("switches: \(place.rawValue)")
       var returned: [Double] = []
       var answered: [Double] = []
-      for number in 0..<Self.switches where !isInterrupted() {
+      var left: [Double] = []
+      for number in 0..<place.switches where !isInterrupted() {
         let index = number % 2
-        if isSuspended { try daemon.ask(.suspend, names[index]) }
+        switch place {
+        case .suspended: try daemon.ask(.suspend, names[index])
+        case .hibernated: left.append(Double(try daemon.hibernate(names[index])) / 1e6)
+        case .background: break
+        }
         let begin = SystemClock.now()
         try daemon.ask(.front, names[index])
         returned.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
@@ -38,9 +49,9 @@ extension HostBench {
         }
         answered.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
       }
-      let mode = isSuspended ? "suspended" : "in background"
-      results.append(.init("switches", "\(mode): in front", "us", returned))
-      results.append(.init("switches", "\(mode): first answer", "us", answered))
+      results.append(.init("switches", "\(place.rawValue): in front", "us", returned))
+      results.append(.init("switches", "\(place.rawValue): first answer", "us", answered))
+      results.append(.init("switches", "\(place.rawValue): in main memory", "MB", left))
     }
     progress("switches: started anew")
     try servers[0].save()

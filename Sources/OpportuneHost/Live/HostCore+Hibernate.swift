@@ -1,0 +1,42 @@
+internal import OpportuneApps
+internal import OpportuneBase
+
+/// Hibernation: what is suspended leaves main memory as well, as far as the kernel takes it. (R-LIFE-07,
+/// R-MEM-05)
+extension HostCore {
+  /// Suspends an app as ``suspend(_:locks:isAgain:)`` does, and hibernates it then.
+  ///
+  /// - Returns: how long it goes on until it is looked at again, and why; `nil`: it is hibernated.
+  func hibernate(
+    _ name: String, locks answer: LockPolicy.Answer? = nil, isAgain: Bool = false
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    if let wait = try suspend(name, locks: answer, isAgain: isAgain) { return wait }
+    try post(.hibernate, to: try app(name))
+    return nil
+  }
+
+  /// When a suspended app is hibernated that nobody has used; `nil`: never.
+  func hibernatesAt(_ app: HostedProcess) -> Moment? {
+    guard let idle = configuration.hibernatesAfter, system.state(of: app.id) == .suspended else { return nil }
+    return app.used + idle
+  }
+
+  /// Its content goes to where the kernel keeps what it pages out: nothing else holds all of a process that
+  /// was not written for the host.
+  func saveState(of app: HostedProcess) {
+    guard app.pageOut == nil else { return }  // memory was short just now
+    let pageOut = beginPageOut(app, .hibernation)
+    let wakeUp = wakeUp
+    runAside {
+      pageOut.run()
+      wakeUp()
+    }
+  }
+
+  /// Has the kernel read what was paged out of an app: its own faults would have that done page by page.
+  /// Nothing waits for it.
+  func readAhead(_ app: HostedProcess) {
+    let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
+    runAside { PageOut.readAhead(processes) }
+  }
+}

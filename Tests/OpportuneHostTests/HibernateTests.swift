@@ -1,0 +1,146 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// Hibernation of real, unmodified programs.
+@Suite(.bounded) struct HibernateTests {
+  // R-LIFE-07, R-MEM-05
+  @Test(
+    .enabled(if: geteuid() == 0, "only with CAP_SYS_NICE another's memory is paged out"),
+    .enabled(if: Backends.python != nil, "no python3 is there"), arguments: Backends.usable)
+  func whatIsHibernatedLeavesMainMemoryAndGoesOnAsItWas(backend: Backend) async throws {
+    let (place, output, input) = (try Place(), try Output(), try Output())
+    _ = fcntl(input.read, F_SETFL, 0)
+    let hosted = try Hosted(backend, memoryGroups: false, shortage: ShortagePolicy(settle: .zero))
+    let pid = try hosted.host.launch(
+      [try #require(Backends.python), "-c", MemoryHolder.script, try MemoryHolder.file(in: place)],
+      name: "app", descriptors: [input.read, output.written, -1])
+    let first = try await output.line("end")
+    for isForeground in [true, false] {
+      let before = ProcessTable.memory(of: [pid])
+      #expect(before > 128 << 20)
+      #expect(try hosted.host.hibernate("app") == nil)
+      #expect(hosted.entry()?.state == "hibernated")
+      try await eventually("the note") {
+        hosted.entry()?.notes.contains { $0.hasPrefix("hibernated: it was ") } == true
+      }
+      // The pages of the file need no swap.
+      let after = ProcessTable.memory(of: [pid])
+      #expect(after + (60 << 20) < before, "\(before) before, \(after) after")
+      // It is all gone already.
+      #expect(try hosted.host.memoryIsShort() == [])
+      #expect(try hosted.host.hibernate("app") == nil && hosted.host.suspend("app") == nil)
+      #expect(hosted.entry()?.state == "hibernated")
+      _ = write(input.written, "\n", 1)
+      if isForeground { try hosted.host.bringForward("app") } else { try hosted.host.resume("app") }
+      #expect(try await output.line("end") == first)
+      #expect(hosted.entry()?.state == (isForeground ? "foreground" : "background"))
+    }
+    // Nothing of it runs any more.
+    try hosted.host.hibernate("app")
+    _ = write(input.written, "\n", 1)
+    try hosted.host.terminate("app")
+    try await eventually("its end") { hosted.entry() == nil }
+    #expect(!output.comes(within: 0))
+    try await hosted.end()
+  }
+
+  // R-MEM-08
+  @Test func whoIsSuspendedAndNotUsedForLongIsHibernated() async throws {
+    let hosted = try Hosted(.signals, hibernatesAfter: .milliseconds(50))
+    for name in ["idle", "runs"] { _ = try hosted.shell("exec sleep 600", name: name) }
+    try hosted.host.suspend("idle")
+    try await eventually("its hibernation") { hosted.entry("idle")?.state == "hibernated" }
+    #expect(hosted.entry("runs")?.state == "background")
+    try hosted.host.resume("idle")
+    #expect(hosted.entry("idle")?.state == "background")
+    try hosted.host.bringForward("idle")
+    #expect(hosted.entry("idle")?.state == "foreground")
+    try await hosted.end()
+  }
+
+  // R-LIFE-07, R-LOCK-01
+  @Test(.enabled(if: SystemFile.exists("/usr/bin/flock"), "no flock is there"))
+  func theCommandWaitsForLocksAndTells() async throws {
+    let place = try Place()
+    let host = try await HostProgram(
+      place, .auto, options: ["--lock-grace", "0.2", "--hibernate-after", "1d"])
+    let (file, output) = (place.folder.appending(path: "lock").path, try Output())
+    let program = try host.run(["flock", file, "sh", "-c", "echo up; exec sleep 600"], output: output)
+    _ = try await output.line("up")
+    func hibernate(_ arguments: String...) throws -> (status: Int32, said: String) {
+      let (hibernate, errors) = (Process(), Pipe())
+      hibernate.executableURL = try command()
+      hibernate.arguments = ["hibernate", "--socket", place.path, "flock"] + arguments
+      hibernate.standardError = errors
+      try runUnblocked(hibernate)
+      let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      hibernate.waitUntilExit()
+      return (hibernate.terminationStatus, said)
+    }
+    let refused = try hibernate()
+    #expect(refused.status == 1)
+    #expect(refused.said.contains("Note: app 'flock' goes on for now"))
+    #expect(refused.said.contains("app 'flock' is not suspended: process"))
+    #expect(try host.ask(.apps, nil).apps?.first?.state == "background")
+    #expect(try hibernate("--locks", "ignore").status == 0)
+    #expect(try host.ask(.apps, nil).apps?.first?.state == "hibernated")
+    try host.ask(.front, "flock")
+    #expect(try host.ask(.apps, nil).apps?.first?.state == "foreground")
+    try host.ask(.terminate, "flock")
+    program.waitUntilExit()
+    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
+    host.end()
+  }
+
+  @Test(arguments: ["x", "0s", "-5m", "367d"]) func aBadTimeIsRefused(text: String) throws {
+    let (host, errors) = (Process(), Pipe())
+    host.executableURL = try command()
+    host.arguments = ["host", "--socket", "/nowhere/host.sock", "--hibernate-after=\(text)"]
+    host.standardError = errors
+    try runUnblocked(host)
+    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    host.waitUntilExit()
+    #expect(host.terminationStatus == 64)
+    #expect(said.contains("--hibernate-after is '\(text)': expected a number and s, m, h or d, up to 366d"))
+  }
+
+  @Test func onlyRangesOfNoFileAreItsOwn() {
+    func isOwn(_ line: String) -> Bool { ProcessTable.isOwn(Array(line.utf8)) }
+    #expect(isOwn("7f00-7fff rw-p 00000000 00:00 0 "))
+    #expect(isOwn("7f00-7fff rw-p 00000000 00:00 0 [heap]"))
+    #expect(!isOwn("7f00-7fff r--p 00000000 fe:00 1234 /usr/bin/python3"))
+    #expect(!isOwn("nonsense"))
+  }
+}
+
+/// A program that maps a file and reads all of it, has as much of its own, and answers each line by a sum of
+/// both.
+enum MemoryHolder {
+  static let script = """
+    import mmap, sys
+    size = 64 << 20
+    with open(sys.argv[1], 'r+b') as file:
+      view = mmap.mmap(file.fileno(), size)
+    own = bytearray(b'x') * size
+    def total():
+      return sum(view[place] + own[place] for place in range(0, size, 4096))
+    print(total(), 'end', flush=True)
+    for line in sys.stdin:
+      print(total(), 'end', flush=True)
+    """
+
+  /// Of zeros; its pages are clean.
+  static func file(in place: Place) throws -> String {
+    let path = place.folder.appending(path: "mapped").path
+    let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    defer { close(file) }
+    guard file >= 0, posix_fallocate(file, 0, 64 << 20) == 0 else {
+      throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO)
+    }
+    fsync(file)
+    return path
+  }
+}
