@@ -107,12 +107,29 @@ import Testing
     #expect(said.contains("--hibernate-after is '\(text)': expected a number and s, m, h or d, up to 366d"))
   }
 
-  @Test func onlyRangesOfNoFileAreItsOwn() {
-    func isOwn(_ line: String) -> Bool { ProcessTable.isOwn(Array(line.utf8)) }
-    #expect(isOwn("7f00-7fff rw-p 00000000 00:00 0 "))
-    #expect(isOwn("7f00-7fff rw-p 00000000 00:00 0 [heap]"))
-    #expect(!isOwn("7f00-7fff r--p 00000000 fe:00 1234 /usr/bin/python3"))
-    #expect(!isOwn("nonsense"))
+  /// What this process has swapped is nothing where there is no swap, and is brought in where there is some.
+  // R-LIFE-07
+  @Test func whatIsSwappedIsFoundAndBroughtIn() throws {
+    let own = try #require(ProcessStat(of: getpid())?.id)
+    let size = 8 << 20
+    let block = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 1 << 20)
+    defer { block.deallocate() }
+    memset(block, 7, size)
+    let pageOut: Int32 = 21  // MADV_PAGEOUT, which Glibc's module lacks
+    guard madvise(block, size, pageOut) == 0 else { return print("skipped: nothing is paged out here") }
+    let start = UInt64(UInt(bitPattern: block))
+    func swapped() -> UInt64? {
+      PageIn.swapped(of: getpid(), in: start..<start + UInt64(size)).map {
+        $0.reduce(0) { $0 + UInt64($1.count) }
+      }
+    }
+    guard let before = swapped() else { return print("skipped: this kernel is older than 6.7") }
+    let swaps = try String(contentsOfFile: "/proc/swaps", encoding: .utf8).split(separator: "\n").count > 1
+    if !swaps { #expect(before == 0) }
+    guard before > 0 else { return print("skipped in part: there is no swap, or no room in it") }
+    PageIn([own]).run()
+    if geteuid() == 0 { #expect(swapped() == 0) }
+    #expect(memcmp(block, block + 1, size - 1) == 0)
   }
 }
 

@@ -81,10 +81,25 @@ int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
  */
 int opp_host_page_out(int pidfd, uint64_t start, uint64_t length);
 
+enum { OPP_HOST_RANGES = 64, OPP_HOST_PIECE_PAGES = 128 };
+
+typedef struct opp_host_range {
+    uint64_t start, end;
+} opp_host_range;
+
 /*
- * Asks the kernel to read what it has swapped of a range of a process; does not wait for it. -EPERM as above.
+ * The next ranges of a process that are in swap, from `*from` on, which is moved behind what was looked at.
+ * `pagemap` is its file /proc/PID/pagemap. Returns how many they are, or minus the number of the error:
+ * -ENOTTY before Linux 6.7.
  */
-int opp_host_read_ahead(int pidfd, uint64_t start, uint64_t length);
+int opp_host_swapped(int pagemap, uint64_t *_Nonnull from, uint64_t end,
+    opp_host_range ranges[_Nonnull OPP_HOST_RANGES]);
+
+/*
+ * Has up to OPP_HOST_PIECE_PAGES pages of a process read from swap in one go, and waits until they are there.
+ * -EPERM without CAP_SYS_NICE, or for who may not look at that process.
+ */
+int opp_host_bring_in(pid_t pid, int pidfd, uint64_t start, uint64_t length);
 
 /* --- Limits of a control group ------------------------------------------------------------------ */
 

@@ -51,6 +51,7 @@ extension HostCore {
       askToEnd(app)
       return nil  // its return is its end
     case .stopExecution:
+      app.pageIn?.cancel()
       do throws(ProcessHostError) {
         try app.classes.hurrying { () throws(ProcessHostError) in
           try app.group.freeze(within: configuration.freezeLimit)

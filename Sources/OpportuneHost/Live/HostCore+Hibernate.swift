@@ -33,10 +33,10 @@ extension HostCore {
     }
   }
 
-  /// Has the kernel read what was paged out of an app: its own faults would have that done page by page.
-  /// Nothing waits for it.
-  func readAhead(_ app: HostedProcess) {
-    let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
-    runAside { PageOut.readAhead(processes) }
+  /// Brings what was swapped of an app back to main memory. Nothing waits for it.
+  func pageIn(_ app: HostedProcess) {
+    let pageIn = PageIn(app.group.members().compactMap { ProcessStat(of: $0)?.id })
+    app.pageIn = pageIn
+    runAside { pageIn.run() }
   }
 }

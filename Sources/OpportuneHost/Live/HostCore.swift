@@ -228,7 +228,7 @@ final class HostCore {
     endFarewell(app)
     let wasPagedOut = app.isPagedOut
     try post(.bringForward, to: app)
-    if wasPagedOut { readAhead(app) }
+    if wasPagedOut { pageIn(app) }
     hold(app)
   }
 
@@ -383,6 +383,7 @@ final class HostCore {
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
     app.pageOut?.cancel()
+    app.pageIn?.cancel()
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)
@@ -401,6 +402,7 @@ final class HostCore {
   func leave() {
     for app in apps.values {
       app.pageOut?.cancel()
+      app.pageIn?.cancel()
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
       app.memory?.giveBack(app.group.members())

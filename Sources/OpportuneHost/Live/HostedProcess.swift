@@ -41,6 +41,8 @@ final class HostedProcess {
   var isPagedOut = false
   /// That has not ended.
   var pageOut: PageOut?
+  /// The latest.
+  var pageIn: PageIn?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// Its process that is a child of this one, until that has ended.

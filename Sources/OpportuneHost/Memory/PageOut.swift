@@ -89,20 +89,6 @@ final class PageOut: @unchecked Sendable {
     SystemFile.bytes("/proc/swaps").map { $0.split(separator: UInt8(ascii: "\n")).count > 1 } ?? false
   }
 
-  /// Has the kernel read what it has swapped of processes. Pages of files are left to its own reading ahead.
-  static func readAhead(_ processes: [ProcessID]) {
-    guard hasSwap else { return }
-    for process in processes {
-      let descriptor = opp_host_pidfd_open(process.pid)
-      guard descriptor >= 0 else { continue }
-      defer { close(descriptor) }
-      guard ProcessStat(of: process.pid)?.id == process else { continue }
-      for range in ProcessTable.ranges(of: process.pid, areOwn: true) {
-        _ = opp_host_read_ahead(descriptor, range.lowerBound, range.upperBound - range.lowerBound)
-      }
-    }
-  }
-
   /// By each range of each process. Pages that others have as well stay, as do those of files where there is
   /// no right to write, and anonymous ones without swap.
   private func advise() -> Int32 {
@@ -133,18 +119,9 @@ final class PageOut: @unchecked Sendable {
 
 extension ProcessTable {
   /// The ranges of addresses that a process has mapped.
-  ///
-  /// - Parameter areOwn: whether those of files are left out.
-  static func ranges(of pid: pid_t, areOwn: Bool = false) -> [Range<UInt64>] {
+  static func ranges(of pid: pid_t) -> [Range<UInt64>] {
     guard let bytes = SystemFile.bytes("/proc/\(pid)/maps", limit: 16 << 20) else { return [] }
-    let lines = bytes.split(separator: UInt8(ascii: "\n"))
-    return lines.filter { !areOwn || isOwn($0) }.compactMap(range(_:))
-  }
-
-  /// Whether the range of a line is of no file: the number of its inode is 0.
-  static func isOwn(_ line: some Collection<UInt8>) -> Bool {
-    let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
-    return fields.count > 4 && fields[4].elementsEqual([UInt8(ascii: "0")])
+    return bytes.split(separator: UInt8(ascii: "\n")).compactMap(range(_:))
   }
 
   /// Of a line as `7f00-7fff rw-p …`; `nil`: it is none, or of the kernel's own.
