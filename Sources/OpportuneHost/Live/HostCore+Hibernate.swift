@@ -36,7 +36,7 @@ extension HostCore {
   /// Brings what was swapped of an app back to main memory. Nothing waits for it.
   func pageIn(_ app: HostedProcess) {
     let pageIn = PageIn(app.group.members().compactMap { ProcessStat(of: $0)?.id })
-    app.pageIn = pageIn
+    (app.pageIn, app.mayBeSwapped) = (pageIn, false)
     runAside { pageIn.run() }
   }
 }

@@ -71,7 +71,7 @@ extension HostCore {
     let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
     let pageOut = PageOut(app.name, purpose, app.memory, processes)
     app.pageOut = pageOut
-    app.isPagedOut = true
+    (app.isPagedOut, app.mayBeSwapped) = (true, true)
     pageOuts.append(pageOut)
     return pageOut
   }

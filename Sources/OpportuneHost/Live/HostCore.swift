@@ -226,9 +226,8 @@ final class HostCore {
     try checkLives(app)
     app.pending = nil
     endFarewell(app)
-    let wasPagedOut = app.isPagedOut
     try post(.bringForward, to: app)
-    if wasPagedOut { pageIn(app) }
+    if app.mayBeSwapped { pageIn(app) }
     hold(app)
   }
 

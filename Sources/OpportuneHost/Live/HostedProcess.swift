@@ -39,6 +39,8 @@ final class HostedProcess {
   var isInFront = false
   /// Since it was suspended, as far as that was possible.
   var isPagedOut = false
+  /// It was paged out, and has not been in front since.
+  var mayBeSwapped = false
   /// That has not ended.
   var pageOut: PageOut?
   /// The latest.
