@@ -213,7 +213,8 @@ let package = Package(
       name: "OpportuneCommand",
       dependencies: [
         "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties",
-        "OpportuneLocation", "OpportuneHost", "OpportuneReplay", "OpportuneTraces", "COpportune",
+        "OpportuneLocation", "OpportuneHost", "OpportuneReplay", "OpportuneTraces", "ToolSupport",
+        "COpportune",
         "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "Logging", package: "swift-log"),

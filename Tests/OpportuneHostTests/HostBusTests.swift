@@ -60,9 +60,11 @@ import Testing
     #expect(try on.state("sleep") == "foreground" && on.state("two") == "background")
     #expect(try bus.call("Suspend", "two", "refuse", "false").output.hasPrefix("(0.0, "))
     #expect(try on.state("two") == "suspended" && isStopped(other.pid))
-    // What is suspended is paged out where the host may; the kernel may have said that memory is short before.
+    // What is suspended is paged out, where the host may. The kernel may have said so before.
     #expect(try bus.call("Warn", "").status == 0)
-    try await eventually("the note") { try bus.call("Apps", "false").output.contains("memory was short: it ") }
+    try await eventually("the note") {
+      try bus.call("Apps", "false").output.contains("memory was short: it ")
+    }
     #expect(try bus.call("Warn", "nobody").errors.contains("org.opportune.Host1.Error.UnknownApp"))
     #expect(try bus.call("Resume", "two").status == 0)
     #expect(try on.state("two") == "background")

@@ -20,8 +20,8 @@ struct OpportuneCommand: ParsableCommand {
       AdoptCommand.self, AppsCommand.self, BenchCommand.self, DoctorCommand.self, FrontCommand.self,
       FuzzCommand.self,
       HibernateCommand.self, HostCommand.self, KeepCommand.self, LocationCommand.self, NotifyCommand.self,
-      ReplayCommand.self, ResumeCommand.self, RunCommand.self, StatesCommand.self, SuspendCommand.self,
-      SwitcherCommand.self, TerminateCommand.self, WarnCommand.self,
+      ReplayCommand.self, ResumeCommand.self, RunCommand.self, ServeCommand.self, StatesCommand.self,
+      SuspendCommand.self, SwitcherCommand.self, TerminateCommand.self, WarnCommand.self,
     ])
 
   /// - Parameter commit: may be empty.

@@ -1,0 +1,72 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// `opportune serve` beside a real host.
+@Suite(.bounded) struct ServeTests {
+  /// What comes back until the connection is closed.
+  private func ask(_ port: UInt16, _ text: String) throws -> String {
+    let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(client) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr.s_addr = inet_addr("127.0.0.1")
+    let result = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard result == 0 else { throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO) }
+    let bytes = Array(text.utf8)
+    _ = send(client, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    var answer: [UInt8] = []
+    var piece = [UInt8](repeating: 0, count: 4096)
+    while case let count = recv(client, &piece, piece.count, 0), count > 0 { answer += piece[..<count] }
+    return String(decoding: answer, as: UTF8.self)
+  }
+
+  @Test func theAddressThatIsPrintedShowsTheApps() async throws {
+    let place = try Place()
+    var host: HostProgram? = try await HostProgram(place, .signals)
+    let slept = try Output()
+    let program = try #require(host).run(
+      ["sh", "-c", "echo up; exec sleep 600"], options: ["--name", "sleeper"], output: slept)
+    _ = try await slept.line("up")
+    let (serve, output) = (Process(), try Output())
+    serve.executableURL = try command()
+    serve.arguments = ["serve", "--socket", place.path]
+    serve.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+    try runUnblocked(serve)
+    defer { kill(serve.processIdentifier, SIGKILL) }
+    let url = try #require(
+      URL(string: try await output.line("http://127.0.0.1:").trimmingCharacters(in: .newlines)))
+    let (port, token) = (UInt16(try #require(url.port)), try #require(url.query()))
+    let numbers = try ask(port, "GET /apps.json?\(token) HTTP/1.1\r\nHost: x\r\n\r\n")
+    #expect(numbers.hasPrefix("HTTP/1.1 200 OK\r\n") && numbers.contains(#""id":"sleeper""#))
+    #expect(try ask(port, "GET /?\(token) HTTP/1.1\r\n\r\n").contains("<table>"))
+    #expect(try ask(port, "GET /apps.json HTTP/1.1\r\n\r\n").hasPrefix("HTTP/1.1 401 "))
+    #expect(try ask(port, "nonsense\r\n\r\n").hasPrefix("HTTP/1.1 400 "))
+    let fields = String(repeating: "X: y\r\n", count: 101)
+    #expect(try ask(port, "GET / HTTP/1.1\r\n\(fields)").hasPrefix("HTTP/1.1 400 "))
+    // A second one cannot have the port.
+    let (second, errors) = (Process(), Pipe())
+    second.executableURL = try command()
+    second.arguments = ["serve", "--socket", place.path, "--port", "\(port)"]
+    second.standardError = errors
+    try runUnblocked(second)
+    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    second.waitUntilExit()
+    #expect(second.terminationStatus == 1 && said.contains("--port \(port): "), "\(said)")
+    // It waits for a host that has gone.
+    try host?.ask(.terminate, "sleeper")
+    program.waitUntilExit()
+    host?.end()
+    #expect(try ask(port, "GET /apps.json?\(token) HTTP/1.1\r\n\r\n").hasPrefix("HTTP/1.1 503 "))
+    host = try await HostProgram(place, .signals)
+    #expect(try ask(port, "GET /apps.json?\(token) HTTP/1.1\r\n\r\n").contains(#""apps":[]"#))
+    host?.end()
+  }
+}
