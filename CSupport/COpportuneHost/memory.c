@@ -2,7 +2,6 @@
 #include "opp_host.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

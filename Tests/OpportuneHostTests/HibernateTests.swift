@@ -71,14 +71,7 @@ import Testing
     let program = try host.run(["flock", file, "sh", "-c", "echo up; exec sleep 600"], output: output)
     _ = try await output.line("up")
     func hibernate(_ arguments: String...) throws -> (status: Int32, said: String) {
-      let (hibernate, errors) = (Process(), Pipe())
-      hibernate.executableURL = try command()
-      hibernate.arguments = ["hibernate", "--socket", place.path, "flock"] + arguments
-      hibernate.standardError = errors
-      try runUnblocked(hibernate)
-      let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      hibernate.waitUntilExit()
-      return (hibernate.terminationStatus, said)
+      try told(by: ["hibernate", "--socket", place.path, "flock"] + arguments)
     }
     let refused = try hibernate()
     #expect(refused.status == 1)
@@ -96,14 +89,8 @@ import Testing
   }
 
   @Test(arguments: ["x", "0s", "-5m", "367d"]) func aBadTimeIsRefused(text: String) throws {
-    let (host, errors) = (Process(), Pipe())
-    host.executableURL = try command()
-    host.arguments = ["host", "--socket", "/nowhere/host.sock", "--hibernate-after=\(text)"]
-    host.standardError = errors
-    try runUnblocked(host)
-    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    host.waitUntilExit()
-    #expect(host.terminationStatus == 64)
+    let (status, said) = try told(by: ["host", "--socket", "/nowhere/host.sock", "--hibernate-after=\(text)"])
+    #expect(status == 64)
     #expect(said.contains("--hibernate-after is '\(text)': expected a number and s, m, h or d, up to 366d"))
   }
 

@@ -55,15 +55,8 @@ import Testing
 
   @Test func withoutAHostTheCommandIsNamed() throws {
     let place = try Place()
-    let run = Process()
-    run.executableURL = try command()
-    run.arguments = ["run", "--socket", place.path, "--", "true"]
-    let errors = Pipe()
-    run.standardError = errors
-    try run.run()
-    run.waitUntilExit()
-    #expect(run.terminationStatus == 1)
-    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    let (status, said) = try told(by: ["run", "--socket", place.path, "--", "true"])
+    #expect(status == 1)
     #expect(said.contains("no host runs"))
     #expect(said.contains("opportune host --socket \(place.path)"))
   }

@@ -274,15 +274,7 @@ import Testing
     let program = try host.run(["flock", file, "sh", "-c", "echo up; exec sleep 600"], output: output)
     _ = try await output.line("up")
     func suspend(_ arguments: String...) throws -> (status: Int32, said: String) {
-      let suspend = Process()
-      suspend.executableURL = try command()
-      suspend.arguments = ["suspend", "--socket", place.path, "flock"] + arguments
-      let errors = Pipe()
-      suspend.standardError = errors
-      try runUnblocked(suspend)
-      let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      suspend.waitUntilExit()
-      return (suspend.terminationStatus, said)
+      try told(by: ["suspend", "--socket", place.path, "flock"] + arguments)
     }
     let refused = try suspend()
     #expect(refused.status == 1)

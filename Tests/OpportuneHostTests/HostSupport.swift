@@ -166,6 +166,20 @@ func command() throws -> URL {
   return tests.deletingLastPathComponent().appending(path: "opportune")
 }
 
+/// Runs the command to its end.
+///
+/// - Returns: its status, and what it has said on its standard error.
+func told(by arguments: [String]) throws -> (status: Int32, said: String) {
+  let (process, errors) = (Process(), Pipe())
+  process.executableURL = try command()
+  process.arguments = arguments
+  process.standardError = errors
+  try runUnblocked(process)
+  let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+  process.waitUntilExit()
+  return (process.terminationStatus, said)
+}
+
 /// A socket's path in a folder of its own, which goes with it.
 final class Place {
   let folder: URL

@@ -52,14 +52,8 @@ import Testing
     let fields = String(repeating: "X: y\r\n", count: 101)
     #expect(try ask(port, "GET / HTTP/1.1\r\n\(fields)").hasPrefix("HTTP/1.1 400 "))
     // A second one cannot have the port.
-    let (second, errors) = (Process(), Pipe())
-    second.executableURL = try command()
-    second.arguments = ["serve", "--socket", place.path, "--port", "\(port)"]
-    second.standardError = errors
-    try runUnblocked(second)
-    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    second.waitUntilExit()
-    #expect(second.terminationStatus == 1 && said.contains("--port \(port): "), "\(said)")
+    let (status, said) = try told(by: ["serve", "--socket", place.path, "--port", "\(port)"])
+    #expect(status == 1 && said.contains("--port \(port): "), "\(said)")
     // It waits for a host that has gone.
     try host?.ask(.terminate, "sleeper")
     program.waitUntilExit()

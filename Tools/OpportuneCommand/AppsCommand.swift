@@ -197,11 +197,7 @@ struct KeepCommand: ParsableCommand {
       }
       return seconds
     }
-    guard let duration else { return nil }
-    guard let seconds = Exemption.seconds(of: duration) else {
-      throw ValidationError("--for is '\(duration)': expected a number and s, m, h or d, up to 366d")
-    }
-    return seconds
+    return try duration.map { try parseSeconds($0, "--for") }
   }
 
   func run() throws {

@@ -130,12 +130,7 @@ struct HostCommand: ParsableCommand {
   }
 
   private func hibernatesAfter() throws -> Duration? {
-    guard let hibernateAfter else { return nil }
-    guard let seconds = Exemption.seconds(of: hibernateAfter) else {
-      throw ValidationError(
-        "--hibernate-after is '\(hibernateAfter)': expected a number and s, m, h or d, up to 366d")
-    }
-    return .seconds(seconds)
+    try hibernateAfter.map { .seconds(try parseSeconds($0, "--hibernate-after")) }
   }
 
   func run() throws {

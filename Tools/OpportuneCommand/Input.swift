@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneBase
+import OpportuneHost
 import OpportuneLocation
 import OpportuneTraces
 
@@ -119,4 +120,12 @@ func checkRange(_ value: Double, _ name: String, _ range: ClosedRange<Double>) t
     throw ValidationError("\(name) is \(value), expected \(range.lowerBound) to \(range.upperBound)")
   }
   return value
+}
+
+/// - Parameter text: a time as 90s, 15m, 1.5h or 2d.
+func parseSeconds(_ text: String, _ option: String) throws -> Double {
+  guard let seconds = Exemption.seconds(of: text) else {
+    throw ValidationError("\(option) is '\(text)': expected a number and s, m, h or d, up to 366d")
+  }
+  return seconds
 }

@@ -25,17 +25,12 @@ extension HostCore {
   /// was not written for the host.
   func saveState(of app: HostedProcess) {
     guard app.pageOut == nil else { return }  // memory was short just now
-    let pageOut = beginPageOut(app, .hibernation)
-    let wakeUp = wakeUp
-    runAside {
-      pageOut.run()
-      wakeUp()
-    }
+    pageOut([app], .hibernation)
   }
 
   /// Brings what was swapped of an app back to main memory. Nothing waits for it.
   func pageIn(_ app: HostedProcess) {
-    let pageIn = PageIn(app.group.members().compactMap { ProcessStat(of: $0)?.id })
+    let pageIn = PageIn(app.processes())
     (app.pageIn, app.mayBeSwapped) = (pageIn, false)
     runAside { pageIn.run() }
   }

@@ -52,12 +52,7 @@ extension HostCore {
       }
       return warned.isEmpty ? [] : ["warned: \(warned.joined(separator: ", "))"]
     case .pageOut(let names):
-      let pageOuts = names.compactMap { name in apps[name].map { beginPageOut($0, .shortage) } }
-      let wakeUp = wakeUp
-      runAside {
-        for one in pageOuts { one.run() }
-        wakeUp()
-      }
+      pageOut(names.compactMap { apps[$0] }, .shortage)
       return ["paging out what is suspended: \(names.joined(separator: ", "))"]
     case .terminate(let name, let why):
       let line = "'\(name)' is terminated: \(why)"
@@ -67,13 +62,20 @@ extension HostCore {
     }
   }
 
-  func beginPageOut(_ app: HostedProcess, _ purpose: PageOut.Purpose) -> PageOut {
-    let processes = app.group.members().compactMap { ProcessStat(of: $0)?.id }
-    let pageOut = PageOut(app.name, purpose, app.memory, processes)
-    app.pageOut = pageOut
-    (app.isPagedOut, app.mayBeSwapped) = (true, true)
-    pageOuts.append(pageOut)
-    return pageOut
+  /// Begins to page out what apps have in main memory, one after the other.
+  func pageOut(_ apps: [HostedProcess], _ purpose: PageOut.Purpose) {
+    let begun = apps.map { app in
+      let pageOut = PageOut(app.name, purpose, app.memory, app.processes())
+      app.pageOut = pageOut
+      (app.isPagedOut, app.mayBeSwapped) = (true, true)
+      return pageOut
+    }
+    pageOuts += begun
+    let wakeUp = wakeUp
+    runAside {
+      for one in begun { one.run() }
+      wakeUp()
+    }
   }
 
   /// It goes on: what is in main memory of it stays there.

@@ -78,6 +78,9 @@ final class HostedProcess {
     return exemption.end.map { max($0, backgroundEnd) }
   }
 
+  /// Its processes by now.
+  func processes() -> [ProcessID] { group.members().compactMap { ProcessStat(of: $0)?.id } }
+
   /// Takes the child away if it has ended.
   func reap() { if child?.reap() == true { child = nil } }
 
