@@ -12,6 +12,15 @@ import Testing
     return (app.inFlight, app.held)
   }
 
+  /// Waits until the kernel has the reads. A read also counts as in flight while its worker tries it; were
+  /// its app suspended then, it would wait in the broker.
+  private func untilInKernel(_ count: Int, _ broker: IOBroker) async throws {
+    try await until {
+      let app = try #require(try await broker.statistics().apps.first)
+      return app.foreground.submitted == count && app.inFlight == count
+    }
+  }
+
   // R-FTS-07, R-FTS-08, R-FTS-06
   @Test(.timeLimit(.minutes(1))) func completionsOfASuspendedAppAreHeldAndDeliveredOnce() async throws {
     let host = try patientHost()
@@ -28,7 +37,7 @@ import Testing
         return count
       }
     }
-    try await until { try await numbers(broker).inFlight >= 64 }
+    try await untilInKernel(64, broker)
     try await host.leave(app.id)
     await wait(host, app, for: .suspended)
     _ = try output.writeAll([UInt8](repeating: 7, count: 64))
@@ -65,7 +74,7 @@ import Testing
       delivered.add()
       return count
     }
-    try await until { try await numbers(broker).inFlight >= 1 }
+    try await untilInKernel(1, broker)
     try await host.leave(app.id)
     await wait(host, app, for: .suspended)
     _ = try output.writeAll([7])
@@ -169,7 +178,7 @@ import Testing
     let (input, output) = try FileDescriptor.pipe()
     // Not the app's own task, which its end would cancel: the I/O itself ends.
     let read = Task { try await io.read(input, into: try IOBuffer(count: 1)) }
-    try await until { try await numbers(broker).inFlight >= 1 }
+    try await untilInKernel(1, broker)
     try await host.terminate(app.id)
     await #expect { try await read.value } throws: { ($0 as? IOError)?.code == .terminated }
     for end in [input, output] { try end.close() }

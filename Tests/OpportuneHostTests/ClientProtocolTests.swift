@@ -190,15 +190,28 @@ private final class Joined {
   }
 
   // R-TASK-01
-  @Test func tasksHoldSuspensionUpToALimit() async throws {
-    let joined = try Joined(.auto, taskLimit: .seconds(2))
+  @Test func tasksHoldSuspension() async throws {
+    let joined = try Joined(.auto)
     let hosted = joined.hosted
     try joined.start("tasks=2")
     let first = try await joined.lines(5)
     #expect(first[0] == "joined" && Set(first).isSuperset(of: ["taskBegan 1", "taskBegan 2"]), "\(first)")
     #expect(hosted.entry()?.keptBy.filter { $0.contains("upload") }.count == 2)
     #expect(try hosted.host.suspend("app")?.reason.contains("'upload 1', 'upload 2'") == true)
-    #expect(try await joined.lines(3) == ["taskExpires 1", "taskExpires 2", "willSuspend"])
+    #expect(hosted.entry()?.state == "background")
+    try await hosted.end()
+  }
+
+  // R-TASK-01
+  @Test func tasksHoldSuspensionUpToALimit() async throws {
+    let joined = try Joined(.auto, taskLimit: .milliseconds(500))
+    let hosted = joined.hosted
+    // In front, where no limit runs yet.
+    try joined.start("tasks=2", foreground: true)
+    #expect(Set(try await joined.lines(5)).isSuperset(of: ["taskBegan 1", "taskBegan 2"]))
+    _ = try hosted.host.suspend("app")
+    let told = ["willResignActive", "didEnterBackground", "taskExpires 1", "taskExpires 2", "willSuspend"]
+    #expect(try await joined.lines(5) == told)
     try await eventually("suspension") { hosted.entry()?.state == "suspended" }
     try await hosted.end()
   }

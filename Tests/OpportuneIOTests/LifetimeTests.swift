@@ -252,7 +252,11 @@ import Testing
         return count
       }
     }
-    try await eventually("the reads") { try await broker.statistics().apps[0].inFlight == 3 }
+    try await eventually("the reads") {
+      let app = try await broker.statistics().apps[0]
+      // Not one that is still tried inline.
+      return app.foreground.submitted == 3 && app.inFlight == 3
+    }
     io.setState(.suspended)
     #expect(try await broker.statistics().apps[0].state == .suspended)
     _ = try ends.write.writeAll("abc".utf8)

@@ -45,7 +45,7 @@ package struct ResumptionBench: Sendable {
     let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     defer { for end in [input, output] { try? end.close() } }
-    while await host.state(of: app.id) != .active { await Task.yield() }
+    try await reach(.active, app, host)
     let reads = try (0..<completions).map { _ in
       let buffer = try IOBuffer(count: 1, alignment: 16)
       return try app.task {
@@ -53,13 +53,20 @@ package struct ResumptionBench: Sendable {
         return (count, SystemClock.now())
       }
     }
-    func numbers() async throws -> (inFlight: Int, held: Int) {
-      let apps = try await broker.statistics().apps
-      return (apps.map(\.inFlight).reduce(0, +), apps.map(\.held).reduce(0, +))
+    func numbers() async throws -> IOStatistics.App {
+      let newest = try await broker.statistics().apps.max { $0.number < $1.number }
+      guard let newest else { throw BenchError(.workLost, "the broker does not know the app") }
+      return newest
     }
-    while try await numbers().inFlight < completions { await Task.yield() }
+    // What the kernel does not have when the app is suspended waits for it to be resumed. A read also counts
+    // as in flight while its worker tries it, so that those in flight alone do not tell.
+    func areAllInKernel() async throws -> Bool {
+      let app = try await numbers()
+      return app.foreground.submitted == completions && app.inFlight == completions
+    }
+    while try await !areAllInKernel() { await Task.yield() }
     try await host.leave(app.id)
-    while await host.state(of: app.id) != .suspended { await Task.yield() }
+    try await reach(.suspended, app, host)
     _ = try output.writeAll([UInt8](repeating: 1, count: completions))
     while try await numbers().held < completions { await Task.yield() }
     let (starts, started) = AsyncStream.makeStream(of: Nanoseconds.self)
@@ -86,6 +93,16 @@ package struct ResumptionBench: Sendable {
     return Sample(
       returned: microseconds(from: start, to: returned), firstJob: microseconds(from: start, to: first),
       lastCompletion: microseconds(from: start, to: last))
+  }
+
+  /// Waits until the app is in the state.
+  private func reach(_ wanted: LifecycleState, _ app: HostedApp, _ host: AppHost) async throws {
+    while let state = await host.state(of: app.id), state != wanted {
+      guard state != .terminated, state != .notRunning else {
+        throw BenchError(.workLost, "an app was \(state) that should have become \(wanted)")
+      }
+      await Task.yield()
+    }
   }
 
   private func microseconds(from start: Nanoseconds, to end: Nanoseconds) -> Double {
