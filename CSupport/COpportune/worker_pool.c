@@ -128,7 +128,7 @@ static uint32_t demoted_extra(uint64_t demoted) {
 /* The one rule: a multiple of the limit. Work that was lowered once may also use the extra room. */
 static uint32_t demoted_room(uint64_t demoted, opp_demotion why) {
     static const uint8_t times[] = {
-        [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2,
+        [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 2, [OPP_DEMOTION_FOUND] = 3,
         [OPP_DEMOTION_STARVES] = 16};
     return times[why] * demoted_limit(demoted) + (why == OPP_DEMOTION_ONCE ? demoted_extra(demoted) : 0);
 }

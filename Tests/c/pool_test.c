@@ -247,7 +247,7 @@ static void test_slots(void) {
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
     check_held(one, self, OPP_WORKER_IDLE, 0, 0);
 
-    /* What turns out to be a hog may be counted up to twice the limit, a known one may not. */
+    /* What turns out to be a hog may be counted beyond the limit, a known one may not. */
     CHECK(opp_submit(producer, app, 0, job, NULL).wake == OPP_WAKE_START);
     CHECK(opp_pool_enter_demoted(one, OPP_DEMOTION_KNOWN));
     CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);

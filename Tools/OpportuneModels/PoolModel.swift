@@ -311,7 +311,7 @@ package struct PoolModel {
       else { throw Violation(text: "\(step): it has used no quantum, or is lowered already") }
       workers[slot].depth = to
       if from == 0 { suspects.insert(job.program.origin) }
-      return sink(slot, room: 2 * limit)
+      return sink(slot, room: 3 * limit)
     case .yield(let slot):
       try require(slot, holds: true, step)
       guard workers[slot].depth == 0, let job = workers[slot].job, job.cpu >= 1_000_000 else {
@@ -320,10 +320,10 @@ package struct PoolModel {
       return sink(slot, room: limit)
     case .sink(let slot):
       try require(slot, holds: true, step)
-      return sink(slot, room: 2 * limit)
+      return sink(slot, room: 3 * limit)
     case .sinkStarving(let slot):
       try require(slot, holds: true, step)
-      guard counted >= 2 * limit else { throw Violation(text: "\(step): there is room") }
+      guard counted >= 3 * limit else { throw Violation(text: "\(step): there is room") }
       return sink(slot, room: 16 * limit)
     case .count(let slot):
       guard let job = workers[slot].job, job.cpu >= rules.quantum else {
@@ -396,7 +396,7 @@ package struct PoolModel {
     // Demoted threads have a quarter of the weight.
     let crowd = UInt64(max(1, workers.count(where: \.isRunnable)))
     let hogs =
-      counted >= 2 * limit
+      counted >= 3 * limit
       ? rules.quantum * (4 * UInt64(counted + rules.width) + 2 * crowd)
       : counted >= limit ? rules.quantum * 2 * crowd : 0
     return patience + 4 * delay + (long * crowd + hogs) / UInt64(rules.width)

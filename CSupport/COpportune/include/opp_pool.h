@@ -136,9 +136,10 @@ void opp_pool_leave(opp_pool *_Nonnull pool);
 /* Why a worker is to be counted among the demoted; it decides the limit that applies. One rule for all. */
 typedef enum OPP_CLOSED_ENUM opp_demotion {
     OPP_DEMOTION_KNOWN = 0,  /* a known hog is to begin; it can wait: the limit */
-    /* what was lowered once is to begin, and may be no hog: the limit, and what was added */
+    /* what was lowered once is to begin, and may be no hog: twice the limit, so that known hogs and long jobs
+     * that have yielded leave room for it, and what was added */
     OPP_DEMOTION_ONCE = 1,
-    /* it turned out to be a hog while it runs, and cannot be sent back: twice the limit */
+    /* it turned out to be a hog while it runs, and cannot be sent back: three times the limit */
     OPP_DEMOTION_FOUND = 2,
     /* it keeps a token that fresh work waits for, and no other ends: sixteen times the limit */
     OPP_DEMOTION_STARVES = 3

@@ -58,7 +58,8 @@ public struct SchedulerConfiguration: Sendable, Hashable {
 
   /// How many demoted workers may run beside the run tokens, per core and pool; 1 to 64, 4 by default.
   ///
-  /// Jobs that turn out to be hogs while they run count up to twice that number. Where they would otherwise
+  /// Jobs that were lowered once, and may be short, begin up to twice that number. Jobs that turn out to be
+  /// hogs while they run count up to three times that number. Where they would otherwise
   /// keep fresh work from running for several quanta, they count up to sixteen times that number. Jobs that
   /// had blocked and been replaced before may exceed even that.
   public var demotedLimitPerCore = 4
