@@ -205,6 +205,34 @@ import Testing
     )
   }
 
+  /// A server that has ended, as by the kernel where memory is out.
+  private final class Ended: RunningServer {
+    let process = getpid()
+    func end() -> String? { "it was ended by a test" }
+    func stop() {}
+  }
+
+  /// The others are reported, and why it is not.
+  @Test func whoseServerEndsIsLeftOut() async throws {
+    let folder = try ServeTestFolder()
+    var bench = ServeBench(
+      options: try ServeOptions(
+        contenders: ["threads", "dispatch"], loads: ["idle"], seconds: 1, repeats: 2,
+        trees: [try folder.tree(files: 5, words: 100)], folder: folder.path),
+      isInterrupted: { false }, progress: { _ in })
+    let started = Atomic<Int>(0)
+    bench.launch = { setup, _ in
+      guard setup.contender == "threads" else { return try ServerHere(setup) }
+      started.add(1, ordering: .relaxed)
+      return Ended()
+    }
+    let report = try await bench.run()
+    #expect(Set(report.rows.map(\.tally.contender)) == ["dispatch"] && started.load(ordering: .relaxed) == 1)
+    let why = "threads under load 'idle': the server is gone: it was ended by a test"
+    #expect(report.failure?.description == why && report.failure?.code == .workLost)
+    #expect(report.notes.last == why + "; left out from repeat 1 on")
+  }
+
   /// As by Ctrl-C, in the first contender's second window of two. Six lines are told before the first.
   @Test func anInterruptedRunReportsWhatItHas() async throws {
     let folder = try ServeTestFolder()

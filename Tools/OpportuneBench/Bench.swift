@@ -40,6 +40,8 @@ package protocol BenchOutcome: Sendable {
   var wasInterrupted: Bool { get }
   /// False where so much of the run was disturbed that its figures do not count.
   var isValid: Bool { get }
+  /// Why a contender is not in all of the report; nil where all are.
+  var failure: BenchError? { get }
 
   func json() throws -> String
   /// For a terminal.
@@ -48,6 +50,7 @@ package protocol BenchOutcome: Sendable {
 
 extension BenchOutcome {
   package var isValid: Bool { true }
+  package var failure: BenchError? { nil }
 }
 
 extension BenchOutcome where Self: Encodable {

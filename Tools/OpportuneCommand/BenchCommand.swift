@@ -50,6 +50,7 @@ extension MeasuringCommand {
     let outcome = try await outcome()
     try output.report(json: outcome.json, table: outcome.table)
     for file in extras { try write(file.text(outcome), to: file.path) }
+    if let failure = outcome.failure { throw failure }
     if !outcome.isValid { throw ExitCode(2) }
     if outcome.wasInterrupted { throw ExitCode(130) }
   }

@@ -55,10 +55,12 @@ package struct ServeBench: BlockingBench {
       options.loads.map { ServeTally(contender: contender.name, load: $0) }
     }
     var number = 0
+    var lost: Set<Int> = []
     rounds: for round in 0..<options.repeats {
       for turn in BenchOptions.order(Array(tallies.indices), repeat: round * options.loads.count) {
         if isInterrupted() { break rounds }
         let (contender, load) = (tallies[turn].contender, tallies[turn].load)
+        if lost.contains(turn) { continue }
         progress(line(round, tallies[turn], since: start))
         number += 1
         let own = try ServeFolder(folder.path, number)
@@ -74,7 +76,17 @@ package struct ServeBench: BlockingBench {
         let window = ServeWindow(
           plan: plan, contender: contender, questions: data.questions, meter: meter,
           launch: { try launch($0, limit.mebibytes) }, isInterrupted: isInterrupted)
-        let outcome = try withExtendedLifetime((folder, own)) { try window.run(setup) }
+        let outcome: ServeOutcome
+        do {
+          outcome = try withExtendedLifetime((folder, own)) { try window.run(setup) }
+        } catch let error as BenchError where error.code == .workLost {
+          // The others are measured all the same.
+          lost.insert(turn)
+          report.failure = report.failure ?? error
+          report.notes.append("\(error); left out from repeat \(round + 1) on")
+          progress("\(error)")
+          continue
+        }
         tallies[turn].count(outcome, rule: rule, cores: machine.cores, runStart: start)
         report.noise.count(outcome.slices, rule: rule, cores: machine.cores)
       }

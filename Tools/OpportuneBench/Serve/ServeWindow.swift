@@ -33,19 +33,35 @@ struct ServeWindow {
   func run(_ setup: ServerSetup) throws -> ServeOutcome {
     let server = try launch(setup)
     defer { server.stop() }
+    do { return try measure(server, setup) } catch {
+      // Why it is gone says more than how that was noticed, which may be a moment before.
+      let deadline = SystemClock.now() + 1_000_000_000
+      while server.end() == nil, SystemClock.now() < deadline {
+        SystemClock.sleep(until: SystemClock.now() + 5_000_000)
+      }
+      guard let end = server.end() else { throw error }
+      throw BenchError(
+        .workLost, "\(contender) under load '\(plan.load.rawValue)': the server is gone: \(end)")
+    }
+  }
+
+  private func measure(_ server: any RunningServer, _ setup: ServerSetup) throws -> ServeOutcome {
     let control = try ServeControl(try connect(setup.socket, server))
     let generator = try ServeGenerator(plan, questions, socket: setup.socket)
     let begin = SystemClock.now() + 20_000_000
     let warmUp = min(plan.duration / 5, 1_000_000_000)
     let (thread, isRealTime) = try start(generator, begin)
     let watch = ServerWatch(server.process, meter)
-    SystemClock.sleep(until: begin + warmUp)
-    let before = try control.statistics()
-    watch.sample(until: begin + plan.duration, isInterrupted)
+    let counts = Result {
+      SystemClock.sleep(until: begin + warmUp)
+      let before = try control.statistics()
+      watch.sample(until: begin + plan.duration, isInterrupted)
+      return (before, try control.statistics())
+    }
     let measured = begin + warmUp..<max(begin + warmUp + 1, min(SystemClock.now(), begin + plan.duration))
-    let after = try control.statistics()
     thread.join()
-    if let end = server.end() { throw BenchError(.workLost, "\(contender): the server is gone: \(end)") }
+    let (before, after) = try counts.get()
+    if let end = server.end() { throw BenchError(.workLost, "it has ended: \(end)") }
     if let fault = generator.fault { throw BenchError(.wrongAnswer, "\(contender): \(fault)") }
     guard after.failures == 0 else {
       throw BenchError(.workLost, "\(contender): \(after.failures) pieces of background work failed")
@@ -72,7 +88,7 @@ struct ServeWindow {
       do {
         return try UnixSocket.connect(to: path)
       } catch {
-        if let end = server.end() { throw BenchError(.workLost, "\(contender): no server came up: \(end)") }
+        if server.end() != nil { throw error }
         guard SystemClock.now() < deadline else { throw error }
         SystemClock.sleep(until: SystemClock.now() + 2_000_000)
       }

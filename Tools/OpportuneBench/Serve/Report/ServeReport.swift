@@ -7,6 +7,7 @@ package struct ServeReport: Sendable {
   package var notes: [String]
   package var wasInterrupted = false
   package var seconds = 0.0
+  package var failure: BenchError?
 
   /// One kind of request of one contender under one load. Times in microseconds.
   struct Row: Sendable {
