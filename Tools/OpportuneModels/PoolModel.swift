@@ -120,6 +120,8 @@ package struct PoolModel {
 
   // MARK: Workers
 
+  /// As `demoted_room()` of the core has it, for what turns out to be a hog.
+  private var roomOfFound: Int { 3 * limit }
   private var counted: Int { workers.count(where: \.isCounted) }
   private var live: Int { workers.count }
   private var cpuOfWorkers: UInt64 { workers.reduce(0) { $0 + $1.cpu } }
@@ -311,7 +313,7 @@ package struct PoolModel {
       else { throw Violation(text: "\(step): it has used no quantum, or is lowered already") }
       workers[slot].depth = to
       if from == 0 { suspects.insert(job.program.origin) }
-      return sink(slot, room: 3 * limit)
+      return sink(slot, room: roomOfFound)
     case .yield(let slot):
       try require(slot, holds: true, step)
       guard workers[slot].depth == 0, let job = workers[slot].job, job.cpu >= 1_000_000 else {
@@ -320,10 +322,10 @@ package struct PoolModel {
       return sink(slot, room: limit)
     case .sink(let slot):
       try require(slot, holds: true, step)
-      return sink(slot, room: 3 * limit)
+      return sink(slot, room: roomOfFound)
     case .sinkStarving(let slot):
       try require(slot, holds: true, step)
-      guard counted >= 3 * limit else { throw Violation(text: "\(step): there is room") }
+      guard counted >= roomOfFound else { throw Violation(text: "\(step): there is room") }
       return sink(slot, room: 16 * limit)
     case .count(let slot):
       guard let job = workers[slot].job, job.cpu >= rules.quantum else {
@@ -396,7 +398,7 @@ package struct PoolModel {
     // Demoted threads have a quarter of the weight.
     let crowd = UInt64(max(1, workers.count(where: \.isRunnable)))
     let hogs =
-      counted >= 3 * limit
+      counted >= roomOfFound
       ? rules.quantum * (4 * UInt64(counted + rules.width) + 2 * crowd)
       : counted >= limit ? rules.quantum * 2 * crowd : 0
     return patience + 4 * delay + (long * crowd + hogs) / UInt64(rules.width)

@@ -53,7 +53,7 @@ package struct ResumptionBench: Sendable {
         return (count, SystemClock.now())
       }
     }
-    func numbers() async throws -> IOStatistics.App {
+    func statistics() async throws -> IOStatistics.App {
       let newest = try await broker.statistics().apps.max { $0.number < $1.number }
       guard let newest else { throw BenchError(.workLost, "the broker does not know the app") }
       return newest
@@ -61,14 +61,14 @@ package struct ResumptionBench: Sendable {
     // What the kernel does not have when the app is suspended waits for it to be resumed. A read also counts
     // as in flight while its worker tries it, so that those in flight alone do not tell.
     func areAllInKernel() async throws -> Bool {
-      let app = try await numbers()
+      let app = try await statistics()
       return app.foreground.submitted == completions && app.inFlight == completions
     }
     while try await !areAllInKernel() { try await Self.pause() }
     try await host.leave(app.id)
     try await reach(.suspended, app, host)
     _ = try output.writeAll([UInt8](repeating: 1, count: completions))
-    while try await numbers().held < completions { try await Self.pause() }
+    while try await statistics().held < completions { try await Self.pause() }
     let (starts, started) = AsyncStream.makeStream(of: Nanoseconds.self)
     try app.submit { started.yield(SystemClock.now()) }
     for _ in 1..<jobs { try app.submit {} }

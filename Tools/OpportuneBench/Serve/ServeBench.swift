@@ -59,8 +59,8 @@ package struct ServeBench: BlockingBench {
     rounds: for round in 0..<options.repeats {
       for turn in BenchOptions.order(Array(tallies.indices), repeat: round * options.loads.count) {
         if isInterrupted() { break rounds }
-        let (contender, load) = (tallies[turn].contender, tallies[turn].load)
         if lost.contains(turn) { continue }
+        let (contender, load) = (tallies[turn].contender, tallies[turn].load)
         progress(line(round, tallies[turn], since: start))
         number += 1
         let own = try ServeFolder(folder.path, number)

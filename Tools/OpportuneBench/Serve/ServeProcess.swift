@@ -11,6 +11,18 @@ protocol RunningServer: AnyObject {
   func stop()
 }
 
+extension RunningServer {
+  /// The same, waiting for it for so many nanoseconds.
+  func end(within limit: Nanoseconds) -> String? {
+    let deadline = SystemClock.now() + limit
+    while SystemClock.now() < deadline {
+      if let end = end() { return end }
+      SystemClock.sleep(until: SystemClock.now() + 5_000_000)
+    }
+    return end()
+  }
+}
+
 /// The server as a process of its own, this program once more or a rival's, so that contenders do not find
 /// each other's memory and threads, and a limit of memory is of the server alone. It ends with its input.
 final class ServeProcess: RunningServer {
@@ -67,11 +79,7 @@ final class ServeProcess: RunningServer {
     guard !isStopped else { return }
     isStopped = true
     close(input)
-    let deadline = SystemClock.now() + 10_000_000_000
-    while end() == nil, SystemClock.now() < deadline {
-      SystemClock.sleep(until: SystemClock.now() + 5_000_000)
-    }
-    guard end() == nil else { return }
+    guard end(within: 10_000_000_000) == nil else { return }
     kill(process, SIGKILL)
     ChildProcess.wait(for: process)
     status = SIGKILL

@@ -34,15 +34,13 @@ struct ServeWindow {
     let server = try launch(setup)
     defer { server.stop() }
     do { return try measure(server, setup) } catch {
-      // Why it is gone says more than how that was noticed, which may be a moment before.
-      let deadline = SystemClock.now() + 1_000_000_000
-      while server.end() == nil, SystemClock.now() < deadline {
-        SystemClock.sleep(until: SystemClock.now() + 5_000_000)
-      }
-      guard let end = server.end() else { throw error }
-      throw BenchError(
-        .workLost, "\(contender) under load '\(plan.load.rawValue)': the server is gone: \(end)")
+      // Why it is gone says more than the call that noticed it, which may be a moment before.
+      throw server.end(within: 1_000_000_000).map(gone) ?? error
     }
+  }
+
+  private func gone(_ end: String) -> BenchError {
+    BenchError(.workLost, "\(contender) under load '\(plan.load.rawValue)': the server is gone: \(end)")
   }
 
   private func measure(_ server: any RunningServer, _ setup: ServerSetup) throws -> ServeOutcome {
@@ -61,7 +59,7 @@ struct ServeWindow {
     let measured = begin + warmUp..<max(begin + warmUp + 1, min(SystemClock.now(), begin + plan.duration))
     thread.join()
     let (before, after) = try counts.get()
-    if let end = server.end() { throw BenchError(.workLost, "it has ended: \(end)") }
+    if let end = server.end() { throw gone(end) }
     if let fault = generator.fault { throw BenchError(.wrongAnswer, "\(contender): \(fault)") }
     guard after.failures == 0 else {
       throw BenchError(.workLost, "\(contender): \(after.failures) pieces of background work failed")
@@ -88,7 +86,7 @@ struct ServeWindow {
       do {
         return try UnixSocket.connect(to: path)
       } catch {
-        if server.end() != nil { throw error }
+        if let end = server.end() { throw gone(end) }
         guard SystemClock.now() < deadline else { throw error }
         SystemClock.sleep(until: SystemClock.now() + 2_000_000)
       }
