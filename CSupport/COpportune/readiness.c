@@ -144,8 +144,12 @@ static uint32_t readiness_take(opp_readiness *readiness, opp_harvest *harvest, b
     uint32_t numbers[OPP_HARVEST_MAX];
     int count = opp_poller_wait(&readiness->poller, numbers, OPP_HARVEST_MAX, waits);
     harvest->count = 0;
+    harvest->is_notified = false;
     for (int i = 0; i < count; i++) {
-        if (numbers[i] == NOTIFIER) continue; /* its edge alone counts; it is never read */
+        if (numbers[i] == NOTIFIER) { /* its edge alone counts; it is never read */
+            harvest->is_notified = true;
+            continue;
+        }
         void *waiter = readiness_came(&readiness->words[numbers[i]]);
         if (waiter != NULL) harvest->waiters[harvest->count++] = waiter;
     }

@@ -290,13 +290,17 @@ uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harve
     opp_pool *pool = worker->pool;
     harvest->count = 0;
     if (pool->readiness == NULL || opp_worker_read_state(worker) != OPP_WORKER_RUNNING) return 0;
-    /* relaxed, all: the leader harvests by itself; one look more or less does no harm. */
-    uint32_t leader = opp_load(&pool->leader, relaxed);
-    if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
+    /* relaxed, all: a leader harvests by itself; one look more or less does no harm. */
+    for (uint32_t i = 0; i < LEADERS; i++) {
+        uint32_t leader = opp_load(&pool->leaders[i], relaxed);
+        if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
+    }
     if (!opp_readiness_is_used(pool->readiness)) return 0;
     if (now - opp_load(&pool->harvested_at, relaxed) < OPP_HARVEST_NS) return 0;
     opp_store(&pool->harvested_at, now, relaxed);
-    return opp_readiness_harvest(pool->readiness, harvest);
+    opp_readiness_harvest(pool->readiness, harvest);
+    if (harvest->is_notified) (void)opp_pool_pass_notice(pool);
+    return harvest->count;
 }
 
 /* --- Around a job --------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * Parking: how a worker of a pool goes to sleep, and which one a waker wakes for what.
  *
  *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
- *     leader   the parked worker that waits in the pool's readiness, and not on its word
+ *     leaders  the parked workers, at most LEADERS, that wait in the pool's readiness, and not on their words
  *     word     one for each worker, a futex: its state, PARKED or what it was woken for
  *
  * Invariants
@@ -12,6 +12,8 @@
  *      there is no parked worker, it is returned.
  *  L5  While a descriptor is watched and a worker sleeps on its word, there is a leader, or one is coming, or
  *      a thread that has led or was to lead owes opp_pool_appoint().
+ *  L6  While a leader is woken and its readiness has not told it, there is a notification that no thread has
+ *      taken, or a thread that has taken it owes opp_pool_pass_notice().
  *
  * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst). A worker returns its token
  * (seq_cst) and then looks at the queues (seq_cst). In the total order of the four, either the pusher sees
@@ -22,52 +24,66 @@
  * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
  * later seq_cst load of another object are not reordered.
  *
- * The leader. It sets `leader` (seq_cst) and then reads its word (seq_cst); its waker stores the word
- * (seq_cst) and then reads `leader` (seq_cst). So either the leader sees that it is woken, or the waker sees
- * that the word is not what it sleeps on, and notifies the readiness. Who leads no more clears `leader`
- * (seq_cst), then looks for sleepers (seq_cst) to appoint one; a worker sets its bit (seq_cst) before it
- * reads `leader` (seq_cst) and sleeps on its word. So either it leads, or it is found. The same with
- * `watched` in the place of `leader`, against the thread that adds the first descriptor. Wakers choose the
- * leader last: where another sleeps, nobody need be appointed.
+ * Leaders. Who leads sets its place in `leaders` (seq_cst) and then reads its word (seq_cst); its waker
+ * stores the word (seq_cst) and then reads `leaders` (seq_cst). So either the leader sees that it is woken,
+ * or the waker sees that the word is not what it sleeps on, and notifies the readiness. Who leads no more
+ * clears its place (seq_cst), then looks for other leaders, and for sleepers to appoint one (seq_cst); a
+ * worker sets its bit (seq_cst) before it finds no place in `leaders` (seq_cst) and sleeps on its word. So
+ * either it leads, or it is found by the last who leaves. The same with `watched` in the place of
+ * `leaders`, against the thread that adds the first descriptor. Wakers choose leaders last: where another
+ * sleeps, nobody need be appointed.
+ *
+ * Several leaders, so that who takes an event finds another leading, and wakes nobody before it begins with
+ * its job. The kernel has one of them return for each event, the one that came last, and so perhaps not the
+ * one that a notification is for. Whoever takes it sees that another leader's word says woken, since the
+ * waker had stored that before; it leads no more, notifies once more, and sleeps on its word (L6). It must
+ * not lead at once, or it might take the second one too. The other leader is in its place after that, and
+ * so looks for a sleeper when it leaves.
  *
  * A stopped thread. One that was appointed and is stopped before it leads keeps events waiting, until it
- * goes on or another worker parks or is between two jobs (opp_worker_harvest()). A waker that is stopped
- * between clearing a bit and storing the word holds back one parked worker and the token for it. A worker
- * that finds itself chosen waits for its word without a token, since it clears its bit before it takes one.
- * The push that the waker is part of has not returned, and any later push chooses another worker.
+ * goes on or another worker parks or is between two jobs (opp_worker_harvest()). One that the kernel has
+ * woken for an event or a notification keeps that until it goes on. A waker that is stopped between
+ * clearing a bit and storing the word holds back one parked worker and the token for it. A worker that
+ * finds itself chosen waits for its word without a token, since it clears its bit before it takes one. The
+ * push that the waker is part of has not returned, and any later push chooses another worker.
  */
 #include "worker_pool.h"
 #include "runq.h"
 
 /* --- Waking ------------------------------------------------------------------------------------ */
 
+/* relaxed: only a preference */
+static bool pool_is_leader(opp_pool *pool, uint32_t slot) {
+    for (uint32_t i = 0; i < LEADERS; i++)
+        if (opp_load(&pool->leaders[i], relaxed) == slot + 1) return true;
+    return false;
+}
+
 /* Clears the lowest set bit of a parked worker, so that the same few stay warm. Returns the worker's slot, or
  * -1. */
-static int pool_choose(opp_pool *pool) {
+static int pool_choose_of(opp_pool *pool, bool also_leaders) {
     /* [asleep] seq_cst: see "No lost wake-up". */
     uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
-    /* relaxed: only a preference. */
-    int last = pool->readiness == NULL ? -1 : (int)opp_load(&pool->leader, relaxed) - 1;
-    bool is_last = false;
     OPP_ASSERT(words <= ASLEEP_WORDS);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            if ((int)(i * 64) + __builtin_ctzll(bit) == last) {
-                is_last = true;
-                bits &= ~bit;
-                continue;
-            }
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bit);
+            bits &= ~bit;
+            if (!also_leaders && pool_is_leader(pool, slot)) continue;
             /* L1: the thread that saw the bit set clears it. acquire: pairs with opp_pool_prepare_park(); the
              * worker is parked. */
-            if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
-            bits &= ~bit;
+            if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)slot;
         }
     }
-    /* acquire: as above */
-    uint64_t bit = 1ull << (unsigned)last % 64;
-    return is_last && opp_and(&pool->asleep[last / 64], ~bit, acquire) & bit ? last : -1;
+    return -1;
+}
+
+static int pool_choose(opp_pool *pool) {
+    if (pool->readiness == NULL) return pool_choose_of(pool, true);
+    int slot = pool_choose_of(pool, false);
+    return slot >= 0 ? slot : pool_choose_of(pool, true);
 }
 
 /* The caller has cleared the worker's bit: until this store no other thread writes the worker's word. */
@@ -79,10 +95,11 @@ static void pool_deliver(opp_pool *pool, int slot, opp_worker_state what) {
     /* statistics; written only by the thread that has cleared the bit */
     opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
     /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did.
-     * seq_cst, both: see "The leader". */
+     * seq_cst, both: see "Leaders". */
     opp_store(&worker->word, worker->version | what, seq_cst);
-    if (pool->readiness != NULL && opp_load(&pool->leader, seq_cst) == (uint32_t)slot + 1)
-        return opp_readiness_notify(pool->readiness);
+    for (uint32_t i = 0; pool->readiness != NULL && i < LEADERS; i++)
+        if (opp_load(&pool->leaders[i], seq_cst) == (uint32_t)slot + 1)
+            return opp_readiness_notify(pool->readiness);
     opp_futex_wake(&worker->word, 1);
 }
 
@@ -233,38 +250,71 @@ opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
 
 /* --- Leading -------------------------------------------------------------------------------------- */
 
-static bool pool_begin_lead(opp_pool *pool, uint32_t slot) {
-    if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return false;
-    /* [leader] seq_cst, all: see "The leader". */
-    uint32_t leader = opp_load(&pool->leader, seq_cst);
-    while (leader == LEADER_NONE || leader == LEADER_COMING)
-        if (opp_cas(&pool->leader, &leader, slot + 1, seq_cst)) return true;
+/* [leaders] seq_cst, all: see "Leaders". */
+
+/* Where the worker leads from now on, or LEADERS. */
+static uint32_t pool_begin_lead(opp_pool *pool, uint32_t slot) {
+    if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return LEADERS;
+    for (uint32_t place = 0; place < LEADERS; place++) {
+        uint32_t leader = opp_load(&pool->leaders[place], seq_cst);
+        while (leader == LEADER_NONE || leader == LEADER_COMING)
+            if (opp_cas(&pool->leaders[place], &leader, slot + 1, seq_cst)) return place;
+    }
+    return LEADERS;
+}
+
+static bool pool_is_woken(opp_pool *pool, uint32_t slot) {
+    return state_of(opp_load(&pool->workers[slot].word, seq_cst)) != OPP_WORKER_PARKED;
+}
+
+/* Whether a leader is woken, who may not have been told of it. */
+static bool pool_owes_notice(opp_pool *pool) {
+    for (uint32_t i = 0; i < LEADERS; i++) {
+        uint32_t leader = opp_load(&pool->leaders[i], seq_cst);
+        if (leader != LEADER_NONE && leader != LEADER_COMING && pool_is_woken(pool, leader - 1)) return true;
+    }
     return false;
 }
 
+bool opp_pool_pass_notice(opp_pool *pool) {
+    if (!pool_owes_notice(pool)) return false;
+    opp_readiness_notify(pool->readiness);
+    return true;
+}
+
 void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest) {
-    opp_worker *worker = &pool->workers[slot];
-    OPP_ASSERT(worker->set == OPP_WORKER_PARKED);
+    OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
     harvest->count = 0;
-    if (!pool_begin_lead(pool, slot)) return;
-    worker->is_appointed = false;
-    /* [closed] who closes wakes those that are parked by then; this one parked before. */
-    while (harvest->count == 0 && state_of(opp_load(&worker->word, seq_cst)) == OPP_WORKER_PARKED &&
-           !opp_load(&pool->closed, seq_cst))
-        opp_readiness_wait(pool->readiness, harvest);
-    OPP_ASSERT(opp_load(&pool->leader, relaxed) == slot + 1);
-    opp_store(&pool->leader, LEADER_NONE, seq_cst);
+    for (;;) {
+        uint32_t place = pool_begin_lead(pool, slot);
+        if (place == LEADERS) return;
+        pool->workers[slot].is_appointed = false;
+        bool is_notified = false, is_done = false;
+        for (;;) {
+            /* [closed] who closes wakes those that are parked by then; this one parked before. */
+            is_done = harvest->count > 0 || pool_is_woken(pool, slot) || opp_load(&pool->closed, seq_cst);
+            if (is_done || (is_notified && pool_owes_notice(pool))) break;
+            opp_readiness_wait(pool->readiness, harvest);
+            is_notified |= harvest->is_notified;
+        }
+        OPP_ASSERT(opp_load(&pool->leaders[place], relaxed) == slot + 1);
+        opp_store(&pool->leaders[place], LEADER_NONE, seq_cst);
+        /* L6. Where the other is about to leave by itself, nobody may lead now: once more (L5). */
+        if ((is_notified && opp_pool_pass_notice(pool)) || is_done) return;
+    }
 }
 
 opp_wake opp_pool_appoint(opp_pool *pool, bool again) {
     if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return OPP_WAKE_NOTHING;
-    uint32_t leader = opp_load(&pool->leader, seq_cst); /* [leader] */
+    uint32_t first = LEADER_COMING;
+    if (again) (void)opp_cas(&pool->leaders[0], &first, LEADER_NONE, seq_cst);
+    for (uint32_t i = 0; i < LEADERS; i++)
+        if (opp_load(&pool->leaders[i], seq_cst) != LEADER_NONE) return OPP_WAKE_NOTHING;
     /* relaxed: a closed pool wakes all. */
-    if ((leader == LEADER_COMING ? !again : leader != LEADER_NONE) || opp_load(&pool->closed, relaxed))
-        return OPP_WAKE_NOTHING;
+    if (opp_load(&pool->closed, relaxed)) return OPP_WAKE_NOTHING;
     /* It fails where another leads by now, or has appointed. */
-    if (leader == LEADER_NONE && !opp_cas(&pool->leader, &leader, LEADER_COMING, seq_cst))
-        return OPP_WAKE_NOTHING;
+    first = LEADER_NONE;
+    if (!opp_cas(&pool->leaders[0], &first, LEADER_COMING, seq_cst)) return OPP_WAKE_NOTHING;
     int slot = pool_choose(pool);
     if (slot < 0) return OPP_WAKE_START;
     pool_deliver(pool, slot, OPP_WORKER_APPOINTED);

@@ -37,6 +37,9 @@ struct opp_worker {
     bool is_appointed; /* it was woken to lead, and has not led since */
 };
 
+/* LEADER_COMING, in the first place alone: one was woken to lead, or a worker is to be started for it. */
+enum { LEADERS = 2, LEADER_NONE = 0, LEADER_COMING = OPP_POOL_WORKERS + 1 };
+
 struct opp_pool {
     _Alignas(OPP_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
     /* room for demoted work: added << 42 | limit << 21 | in use */
@@ -46,7 +49,7 @@ struct opp_pool {
     _Atomic(bool) searching; /* a worker searches before it parks */
     _Alignas(OPP_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
     _Atomic(uint32_t) slot_end; /* no bit at or above it was ever set */
-    _Atomic(uint32_t) leader;   /* LEADER_NONE, LEADER_COMING, or the leader's slot + 1 */
+    _Atomic(uint32_t) leaders[LEADERS]; /* each LEADER_NONE, LEADER_COMING, or a leader's slot + 1 */
     _Atomic(uint64_t) harvested_at; /* by a worker between two jobs */
     opp_readiness *readiness;   /* set before the first worker begins; NULL: nobody leads */
     _Alignas(OPP_LINE) _Atomic(uint32_t) spare;
@@ -59,9 +62,6 @@ struct opp_pool {
     uint32_t alarm, group;
     opp_worker workers[OPP_POOL_WORKERS];
 };
-
-/* LEADER_COMING: somebody was woken to lead, or a worker is to be started for it. */
-enum { LEADER_NONE = 0, LEADER_COMING = OPP_POOL_WORKERS + 1 };
 
 /* The halves of a pool's `count`. */
 static inline uint32_t count_used(uint64_t count) {
@@ -83,13 +83,17 @@ void opp_pool_end_call(opp_pool *pool, uint32_t waking, bool is_woken);
 void opp_pool_count_demoted(opp_pool *pool);
 
 /*
- * The parked worker of `slot` waits in the pool's readiness, if no other does: until it is woken, or has
+ * The parked worker of `slot` waits in the pool's readiness, if there is place: until it is woken, or has
  * claimed waiters. Afterwards it leads no more; whoever goes on to work owes opp_pool_appoint().
  */
 void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest);
 
 /* The parked worker of `slot` gets up by itself: OPP_WOKEN_NOTHING, or for what another has woken it. */
 opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot);
+
+/* The caller has taken a notification of the readiness. Notifies again if it may have been meant for a leader
+ * that is woken; false if there is none. */
+bool opp_pool_pass_notice(opp_pool *pool);
 
 /* Has a parked worker lead where none does; OPP_WAKE_START where none is parked. `again`: even where one is
  * about to. */

@@ -29,6 +29,7 @@ typedef struct opp_readiness opp_readiness;
 typedef struct opp_harvest {
     void *_Nullable waiters[OPP_HARVEST_MAX];
     uint32_t count;
+    bool is_notified; /* a notification was taken, which may have been meant for another thread */
 } opp_harvest;
 
 /* Waiter number `index`, below `count`. */
@@ -55,10 +56,11 @@ void *_Nullable opp_readiness_remove(opp_readiness *_Nonnull readiness, int desc
 /* Claims the waiters of events that have come, without waiting for any. Returns how many. */
 uint32_t opp_readiness_harvest(opp_readiness *_Nonnull readiness, opp_harvest *_Nonnull harvest);
 
-/* The same, but waits until there is an event or a notification; may return 0 at any time. */
+/* The same, but waits until there is an event or a notification; may return 0 at any time. Several threads
+ * may wait: each event has one of them return. */
 uint32_t opp_readiness_wait(opp_readiness *_Nonnull readiness, opp_harvest *_Nonnull harvest);
 
-/* Has a thread return from opp_readiness_wait(): one that is in it, or the next. Any thread. */
+/* Has one thread return from opp_readiness_wait(), or the next harvest, with `is_notified`. Any thread. */
 void opp_readiness_notify(opp_readiness *_Nonnull readiness);
 
 /* --- Waiters. Any thread ------------------------------------------------------------------------------- */

@@ -437,13 +437,24 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool 
     (void)opp_worker_job_ended(worker);
 }
 
+/* As Worker.harvestIfNobodyLeads() does; once in a run, as much as the clock that does not go allows. */
+static void park_harvest(uint32_t thread, opp_worker *worker) {
+    opp_harvest harvest = {.count = 0};
+    if (park.readiness == NULL) return;
+    uint32_t count = opp_worker_harvest(worker, OPP_HARVEST_NS, &harvest);
+    for (uint32_t i = 0; i < count; i++) park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
+}
+
 /* Until one job is done: as a worker does, which parks if there is none. */
 static void park_work(uint32_t thread, bool leaves, bool waits, bool receives) {
     opp_worker *worker = park_worker(thread);
     while (!park.ended[thread]) {
         opp_taken taken = {0};
         switch (opp_worker_next(worker, 0, false, &taken)) {
-        case OPP_NEXT_JOB: park_job(thread, &taken, leaves, waits, receives); return;
+        case OPP_NEXT_JOB:
+            park_job(thread, &taken, leaves, waits, receives);
+            park_harvest(thread, worker);
+            return;
         case OPP_NEXT_PARK:
             if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
             park.ended[thread] = park_until_woken(thread, worker) == OPP_PARKED_ENDS;

@@ -146,9 +146,11 @@ static inline void opp_poller_remove(opp_poller *poller, int descriptor) {
 
 static inline int opp_poller_wait(opp_poller *poller, uint32_t *numbers, int most, bool waits) {
     int count = 0;
-    if (waits) (void)oppx_timer_wait(poller->descriptors, poller->count);
-    for (uint32_t i = 0; i < poller->count && count < most; i++)
-        if (oppx_timer_read(poller->descriptors[i])) numbers[count++] = poller->numbers[i];
+    do {
+        if (waits) (void)oppx_timer_wait(poller->descriptors, poller->count);
+        for (uint32_t i = 0; i < poller->count && count < most; i++)
+            if (oppx_timer_read(poller->descriptors[i])) numbers[count++] = poller->numbers[i];
+    } while (waits && count == 0); /* another has taken what this one was woken for: the kernel waits on */
     return count;
 }
 
