@@ -58,6 +58,7 @@ typedef struct park_state {
     bool owes_a_notice[OPPX_THREADS]; /* its worker was busy when that was asked */
     bool begun[OPPX_THREADS];   /* its worker */
     bool asks;                  /* the program does */
+    bool owes_lead[OPPX_THREADS]; /* its worker has parked since it passed the lead, and parks no more */
     bool ended[OPPX_THREADS];   /* the pool is closed, and it knows */
     oppx_moment parked_at[OPPX_THREADS]; /* the last time */
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
@@ -411,12 +412,17 @@ static opp_parked park_until_woken(uint32_t thread, opp_worker *worker) {
         for (uint32_t i = 0; i < harvest.count; i++)
             park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
         if (parked == OPP_PARKED_AGAIN) continue;
-        park_waking_begins();
-        park.waking[thread] = true;
-        if (parked != OPP_PARKED_ENDS) (void)opp_worker_passes_lead(worker);
-        park.waking[thread] = false;
+        park.owes_lead[thread] = parked != OPP_PARKED_ENDS;
         return parked;
     }
+}
+
+static void park_pass_lead(uint32_t thread, opp_worker *worker) {
+    park.owes_lead[thread] = false;
+    park_waking_begins();
+    park.waking[thread] = true;
+    (void)opp_worker_passes_lead(worker);
+    park.waking[thread] = false;
 }
 
 /* A job from its beginning to its end: as Worker.swift does. */
@@ -452,6 +458,7 @@ static void park_work(uint32_t thread, bool leaves, bool waits, bool receives) {
         opp_taken taken = {0};
         switch (opp_worker_next(worker, 0, false, &taken)) {
         case OPP_NEXT_JOB:
+            if (park.owes_lead[thread]) park_pass_lead(thread, worker);
             park_job(thread, &taken, leaves, waits, receives);
             park_harvest(thread, worker);
             return;
@@ -534,9 +541,5 @@ static void park_end(uint32_t thread) {
     opp_worker *worker = park_worker(thread);
     opp_worker_end(worker);
     park_let_another_work();
-    if (park.readiness == NULL) return;
-    park_waking_begins();
-    park.waking[thread] = true;
-    (void)opp_worker_passes_lead(worker);
-    park.waking[thread] = false;
+    if (park.readiness != NULL) park_pass_lead(thread, worker);
 }

@@ -40,6 +40,14 @@ struct SliceUsage {
 
   /// Whether the anchor is from before a sleep.
   private var hasSlept = false
+  /// Whether a slice has begun since the anchor was renewed.
+  private var isUsed = false
+
+  /// Renews the anchor before the worker sleeps; where it has run nothing since, the anchor stays good: the
+  /// next slice pays for some microseconds of another sleep's end.
+  mutating func anchorIfUsed(_ meter: OpaquePointer?) {
+    if isUsed { anchor(meter) }
+  }
 
   /// Renews the anchor: at the start of the thread, and before the worker sleeps.
   mutating func anchor(_ meter: OpaquePointer?) {
@@ -53,6 +61,7 @@ struct SliceUsage {
     anchorCPU = usage.cpu_ns
     anchorWait = usage.wait_ns &+ shortWaits
     uncounted = 0
+    isUsed = false
     switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
 
@@ -72,7 +81,7 @@ struct SliceUsage {
     start = now
     told = 0
     if hasSlept, isDemoted { anchor(meter) }
-    hasSlept = false
+    (hasSlept, isUsed) = (false, true)
   }
 
   /// CPU time of the slice so far, minus what this function has returned before; 0 where that is little.

@@ -50,6 +50,8 @@ final class Worker: @unchecked Sendable {
   private var hasAccount = false
   /// The sleep for which the running slice's task is about to suspend.
   private var sleep: SleepTimer?
+  /// The worker has parked since it passed the lead, and parks no more.
+  private var owesLead = false
   /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
   /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
   private(set) var harvests = false
@@ -191,11 +193,14 @@ final class Worker: @unchecked Sendable {
     while true {
       switch opp_worker_next(raw, lastEnd ?? 0, isLowered, &taken) {
       case .OPP_NEXT_JOB:
+        // Not before: whoever is woken to lead would take the job, and have a third one woken.
+        passLeadIfOwed()
         execute(taken)
         harvestIfNobodyLeads()
       case .OPP_NEXT_PARK:
         if !park() { return }
       case .OPP_NEXT_RAISE:
+        passLeadIfOwed()
         // Without privilege a lowered thread cannot be raised again. It ends, and the monitor starts another.
         guard restore() else { return opp_worker_end(raw) }
       }
@@ -217,7 +222,7 @@ final class Worker: @unchecked Sendable {
       var parked = opp_worker_begin_park(raw)
       if parked == .OPP_PARKED_SLEEPS {
         // Before the sleep and not after it, where a job waits for these three system calls.
-        usage.anchor(report.meter)
+        usage.anchorIfUsed(report.meter)
         var harvest = opp_harvest()
         parked = opp_worker_end_park(raw, &harvest)
         usage.slept()
@@ -227,13 +232,14 @@ final class Worker: @unchecked Sendable {
       switch parked {
       case .OPP_PARKED_AGAIN: continue
       case .OPP_PARKED_WORKS, .OPP_PARKED_SLEEPS:
-        passLead()
+        owesLead = true
         return true
       case .OPP_PARKED_ENDS: return false
       case .OPP_PARKED_SPARE:
-        passLead()
+        owesLead = true
         // The worker may have been woken in order to end.
         guard pool.takeSurplus() else { return true }
+        passLead()
         opp_worker_end(raw)
         return false
       }
@@ -243,7 +249,12 @@ final class Worker: @unchecked Sendable {
   // MARK: Readiness
 
   /// The worker parks no more: another is to wait for the descriptors of the pool, if none does.
-  private func passLead() { engine.follow(opp_worker_passes_lead(raw), in: pool) }
+  private func passLead() {
+    owesLead = false
+    engine.follow(opp_worker_passes_lead(raw), in: pool)
+  }
+
+  @inline(__always) private func passLeadIfOwed() { if owesLead { passLead() } }
 
   /// Resumes those whose descriptors have become ready. The first job that they queue this worker takes
   /// itself, if it has a run token.
