@@ -6,7 +6,8 @@ internal import COpportune
 /// Invariants:
 ///  - A close goes to the kernel only when nothing is in flight on its descriptor and no inline call is
 ///    inside its gate.
-///  - `inFlight` contains exactly the requests whose phase is `inFlight`.
+///  - `inFlight` contains exactly the requests whose phase is `inFlight`, but for closes: the kernel frees
+///    the number first, however long the rest takes, and the next file may have it by then.
 ///  - At most ``CloseQueue/Kind/limit`` closes of each kind are in the kernel.
 ///  - A waiting close is outstanding, and counts for its app.
 ///
@@ -30,9 +31,12 @@ final class DescriptorCloser {
 
   // MARK: Requests on descriptors
 
-  func add(_ request: Request) { inFlight.add(request) }
+  func add(_ request: Request) {
+    if !request.call.isClose { inFlight.add(request) }
+  }
 
   func remove(_ request: Request) {
+    guard !request.call.isClose else { return }
     inFlight.remove(request)
     closeIfQuiet(request.call.op.fd)
   }
