@@ -47,7 +47,9 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     let runtime: any EngineRuntime =
       lack == .donation ? PlainRuntime() : AppRuntime(background: indexing)
     let engine = try await queries.task {
-      try await SearchEngine(setup, disk: disk, runtime: runtime, cache: cache)
+      try await SearchEngine(
+        setup, disk: disk, runtime: runtime, cache: cache,
+        popularity: StrandPopularity(try queries.makeStrand(named: "popularity")))
     }.value
     let listener = try await foreground.listen(on: .unix(FilePath(setup.socket)))
     queries.task {
@@ -107,4 +109,17 @@ private struct AppRuntime: EngineRuntime {
     announce(Flight { try await task.value })
     return try await task.value
   }
+}
+
+/// What is popular as an actor on a strand of the foreground: there background's messages run too, so that no
+/// query waits for a thread that gets no CPU. (docs/sharing.md)
+private actor StrandPopularity: Popularity {
+  private let strand: Strand
+  private var terms = PopularTerms()
+
+  init(_ strand: Strand) { self.strand = strand }
+  nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+
+  func note(_ term: [UInt8]) { terms.note(term) }
+  func age(_ count: Int) -> [[UInt8]] { terms.age(count) }
 }

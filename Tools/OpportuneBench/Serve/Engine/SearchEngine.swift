@@ -16,7 +16,7 @@ final class SearchEngine: Sendable {
   private let cache: BlockCache
   private let catalogue: Catalogue
   private let documents = DocumentTable()
-  private let popularity = Popularity()
+  private let popularity: any Popularity
   private let counted = Mutex(EngineCount())
   private let background: WorkAccount
   private let nextFile = Atomic<Int>(0)
@@ -28,7 +28,7 @@ final class SearchEngine: Sendable {
   ///   - segments: paths of the index to begin with; the engine removes those that it replaces.
   init(
     source: String, folder: String, segments: [String], disk: any Disk, files: FileAccess = .direct,
-    runtime: any EngineRuntime, cache: any BlockMemory
+    runtime: any EngineRuntime, cache: any BlockMemory, popularity: any Popularity = PlainPopularity()
   ) async throws {
     let background = WorkAccount()
     let disk = CountedDisk(disk: disk, background: background, files: files)
@@ -36,6 +36,7 @@ final class SearchEngine: Sendable {
     self.disk = disk
     self.background = background
     self.runtime = runtime
+    self.popularity = popularity
     // Only background reads the documents.
     self.source = try await DocumentSource(
       opening: source, on: CountedDisk(disk: disk.disk, background: background))
