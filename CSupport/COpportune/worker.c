@@ -291,10 +291,8 @@ uint32_t opp_worker_harvest(opp_worker *worker, uint64_t now, opp_harvest *harve
     harvest->count = 0;
     if (pool->readiness == NULL || opp_worker_read_state(worker) != OPP_WORKER_RUNNING) return 0;
     /* relaxed, all: a leader harvests by itself; one look more or less does no harm. */
-    for (uint32_t i = 0; i < LEADERS; i++) {
-        uint32_t leader = opp_load(&pool->leaders[i], relaxed);
-        if (leader != LEADER_NONE && leader != LEADER_COMING) return 0;
-    }
+    for (uint32_t i = 0; i < LEADERS; i++)
+        if (is_led(opp_load(&pool->leaders[i], relaxed))) return 0;
     if (!opp_readiness_is_used(pool->readiness)) return 0;
     if (now - opp_load(&pool->harvested_at, relaxed) < OPP_HARVEST_NS) return 0;
     opp_store(&pool->harvested_at, now, relaxed);

@@ -52,10 +52,10 @@
 
 /* --- Waking ------------------------------------------------------------------------------------ */
 
-/* relaxed: only a preference */
+/* [leaders] seq_cst: see "Leaders". */
 static bool pool_is_leader(opp_pool *pool, uint32_t slot) {
     for (uint32_t i = 0; i < LEADERS; i++)
-        if (opp_load(&pool->leaders[i], relaxed) == slot + 1) return true;
+        if (opp_load(&pool->leaders[i], seq_cst) == slot + 1) return true;
     return false;
 }
 
@@ -71,7 +71,7 @@ static int pool_choose_of(opp_pool *pool, bool also_leaders) {
             uint64_t bit = bits & -bits;
             uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bit);
             bits &= ~bit;
-            if (!also_leaders && pool_is_leader(pool, slot)) continue;
+            if (!also_leaders && pool_is_leader(pool, slot)) continue; /* only a preference */
             /* L1: the thread that saw the bit set clears it. acquire: pairs with opp_pool_prepare_park(); the
              * worker is parked. */
             if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)slot;
@@ -97,9 +97,8 @@ static void pool_deliver(opp_pool *pool, int slot, opp_worker_state what) {
     /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did.
      * seq_cst, both: see "Leaders". */
     opp_store(&worker->word, worker->version | what, seq_cst);
-    for (uint32_t i = 0; pool->readiness != NULL && i < LEADERS; i++)
-        if (opp_load(&pool->leaders[i], seq_cst) == (uint32_t)slot + 1)
-            return opp_readiness_notify(pool->readiness);
+    if (pool->readiness != NULL && pool_is_leader(pool, (uint32_t)slot))
+        return opp_readiness_notify(pool->readiness);
     opp_futex_wake(&worker->word, 1);
 }
 
@@ -271,7 +270,7 @@ static bool pool_is_woken(opp_pool *pool, uint32_t slot) {
 static bool pool_owes_notice(opp_pool *pool) {
     for (uint32_t i = 0; i < LEADERS; i++) {
         uint32_t leader = opp_load(&pool->leaders[i], seq_cst);
-        if (leader != LEADER_NONE && leader != LEADER_COMING && pool_is_woken(pool, leader - 1)) return true;
+        if (is_led(leader) && pool_is_woken(pool, leader - 1)) return true;
     }
     return false;
 }

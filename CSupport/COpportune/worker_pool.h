@@ -72,6 +72,11 @@ static inline uint32_t count_tokens(uint64_t count) {
     return (uint32_t)(count >> 32);
 }
 
+/* Whether a worker leads in this place. */
+static inline bool is_led(uint32_t place) {
+    return place != LEADER_NONE && place != LEADER_COMING;
+}
+
 static inline opp_worker_state state_of(uint32_t word) {
     return (opp_worker_state)(word & STATE_MASK);
 }
