@@ -55,8 +55,8 @@ void opp_pool_set_levels(opp_pool *_Nonnull pool, uint64_t levels, uint64_t demo
 void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms *_Nullable alarms,
                     uint32_t alarm);
 
-/* From now on one of the parked workers waits in `readiness`, once a descriptor is watched there. Called
- * once, before the first worker begins. The readiness is the caller's, and outlives the pool. */
+/* From now on up to two of the parked workers wait in `readiness`, once a descriptor is watched there.
+ * Called once, before the first worker begins. The readiness is the caller's, and outlives the pool. */
 void opp_pool_set_readiness(opp_pool *_Nonnull pool, opp_readiness *_Nonnull readiness);
 
 /* What the caller must do next. */
