@@ -267,8 +267,10 @@ opp_parked opp_worker_end_park(opp_worker *worker, opp_harvest *harvest) {
     opp_pool_lead(pool, slot, harvest);
     if (harvest->count == 0) return worker_rises(worker, opp_pool_park(pool, slot));
     /* The token before those that were waiting are resumed: their jobs wake nobody, then. Without one they
-     * wait for one, as after any submission. */
-    opp_woken woken = opp_pool_rise(pool, slot);
+     * wait for one, as after any submission. So they do where a thread has chosen the worker and was stopped
+     * before it said for what: they are resumed all the same, and this is called once more. */
+    opp_woken woken;
+    if (!opp_pool_try_rise(pool, slot, &woken)) return OPP_PARKED_SLEEPS;
     if (woken == OPP_WOKEN_NOTHING && opp_pool_enter(pool)) woken = OPP_WOKEN_TOKEN;
     return worker_rises(worker, woken);
 }

@@ -44,8 +44,9 @@
  * goes on or another worker parks or is between two jobs (opp_worker_harvest()). One that the kernel has
  * woken for an event or a notification keeps that until it goes on. A waker that is stopped between
  * clearing a bit and storing the word holds back one parked worker and the token for it. A worker that
- * finds itself chosen waits for its word without a token, since it clears its bit before it takes one. The
- * push that the waker is part of has not returned, and any later push chooses another worker.
+ * finds itself chosen waits for its word without a token, since it clears its bit before it takes one, and
+ * without what it has harvested: those whom it has claimed it resumes first. The push that the waker is part
+ * of has not returned, and any later push chooses another worker.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -220,6 +221,17 @@ opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot) {
     /* relaxed: if the bit was set, this worker had set it. */
     if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return pool_receive(pool, slot);
+}
+
+bool opp_pool_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken) {
+    uint64_t bit = 1ull << slot % 64;
+    *woken = OPP_WOKEN_NOTHING;
+    /* relaxed: as above. */
+    if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return true;
+    opp_worker_state state = state_of(opp_load(&pool->workers[slot].word, acquire)); /* [word] */
+    if (state == OPP_WORKER_PARKED) return false;
+    *woken = woken_for(state);
+    return true;
 }
 
 opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {

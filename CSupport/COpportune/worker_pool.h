@@ -96,6 +96,9 @@ void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest);
 /* The parked worker of `slot` gets up by itself: OPP_WOKEN_NOTHING, or for what another has woken it. */
 opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot);
 
+/* The same without a wait: false where a thread has chosen the worker and has not said for what yet. */
+bool opp_pool_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken);
+
 /* The caller has taken a notification of the readiness. Notifies again if it may have been meant for a leader
  * that is woken; false if there is none. */
 bool opp_pool_pass_notice(opp_pool *pool);

@@ -294,7 +294,7 @@ typedef enum OPP_CLOSED_ENUM opp_parked {
     OPP_PARKED_WORKS = 0, /* call opp_worker_next() */
     OPP_PARKED_SPARE = 1, /* the same; or opp_worker_end(), if the thread is one too many, and end it */
     OPP_PARKED_ENDS = 2,  /* the pool is closed: end the thread */
-    OPP_PARKED_SLEEPS = 3, /* of opp_worker_begin_park() only: call opp_worker_end_park() */
+    OPP_PARKED_SLEEPS = 3, /* resume what was harvested, if anything, and call opp_worker_end_park() */
     OPP_PARKED_AGAIN = 4,  /* of these two: park once more, to wait in the pool's readiness */
 } opp_parked;
 

@@ -37,7 +37,7 @@ static bool checked_take(opp_consumer *consumer, uint64_t levels, opp_taken *tak
 static void checked_prepare_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_cancel_park(opp_pool *pool, uint32_t slot);
 static opp_woken checked_park(opp_pool *pool, uint32_t slot);
-static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
+static bool checked_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken);
 #define opp_has_ready checked_has_ready
 #include "../../COpportune/readiness.c"
 #include "../../COpportune/worker_pool.c"
@@ -47,7 +47,7 @@ static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
 #define opp_pool_prepare_park checked_prepare_park
 #define opp_pool_cancel_park checked_cancel_park
 #define opp_pool_park checked_park
-#define opp_pool_rise checked_rise
+#define opp_pool_try_rise checked_try_rise
 #define opp_consumer_leave_app(consumer) ((consumer) != NULL ? opp_consumer_leave_app(consumer) : (void)0)
 #define opp_consumer_set_group(consumer, group) \
     ((consumer) != NULL ? opp_consumer_set_group(consumer, group) : (void)0)
@@ -61,7 +61,7 @@ static opp_woken checked_rise(opp_pool *pool, uint32_t slot);
 #undef opp_pool_prepare_park
 #undef opp_pool_cancel_park
 #undef opp_pool_park
-#undef opp_pool_rise
+#undef opp_pool_try_rise
 #undef opp_consumer_leave_app
 #undef opp_consumer_set_group
 #undef opp_consumer_end_turn

@@ -239,12 +239,11 @@ static opp_woken checked_park(opp_pool *pool, uint32_t slot) {
     return woken;
 }
 
-static opp_woken checked_rise(opp_pool *pool, uint32_t slot) {
-    opp_woken woken = opp_pool_rise(pool, slot);
+static bool checked_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken) {
+    if (!opp_pool_try_rise(pool, slot, woken)) return false;
     park.parked[slot] = false;
-    /* Who closes the pool is no waker. */
-    if (woken != OPP_WOKEN_NOTHING && woken != OPP_WOKEN_CLOSED) park_check_woken(slot);
-    return woken;
+    if (*woken != OPP_WOKEN_NOTHING && *woken != OPP_WOKEN_CLOSED) park_check_woken(slot);
+    return true;
 }
 
 /* A take that gives back what it took for another wakes somebody too. */
@@ -408,9 +407,11 @@ static opp_parked park_until_woken(uint32_t thread, opp_worker *worker) {
     for (;;) {
         opp_harvest harvest = {.count = 0};
         opp_parked parked = opp_worker_begin_park(worker);
-        if (parked == OPP_PARKED_SLEEPS) parked = opp_worker_end_park(worker, &harvest);
-        for (uint32_t i = 0; i < harvest.count; i++)
-            park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
+        while (parked == OPP_PARKED_SLEEPS) {
+            parked = opp_worker_end_park(worker, &harvest);
+            for (uint32_t i = 0; i < harvest.count; i++)
+                park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
+        }
         if (parked == OPP_PARKED_AGAIN) continue;
         park.owes_lead[thread] = parked != OPP_PARKED_ENDS;
         return parked;

@@ -147,6 +147,7 @@ static const oppx_world worlds[] = {
     {"parking-receive-cancelled", "parking", "arrive | cancel; cancel | receive; work", 2, 0, 0, 0, true},
     {"parking-arrive-close", "parking", "arrive; close | work; work", 2, 0, 0, 0, true},
     {"parking-arrive-stopped", "parking", "submit; arrive | work; work | submit", 1, 0, 1, 0, true},
+    {"parking-arrive-kept", "parking", "submit | arrive | work; work", 1, 0, 1, 0, true},
     {"parking-receive-stopped", "parking", "arrive | receive; receive | work; cancel", 1, 0, 1, 0, true},
     {"parking", "parking", "submit; submit | work; work", 2, 1, 0, 0, true},
     {"parking-two-submitters", "parking", "submit | submit | work; work", 2, 0, 0, 0, true},

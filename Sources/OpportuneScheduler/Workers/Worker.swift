@@ -223,11 +223,13 @@ final class Worker: @unchecked Sendable {
       if parked == .OPP_PARKED_SLEEPS {
         // Before the sleep and not after it, where a job waits for these three system calls.
         usage.anchorIfUsed(report.meter)
-        var harvest = opp_harvest()
-        parked = opp_worker_end_park(raw, &harvest)
-        usage.slept()
+        repeat {
+          var harvest = opp_harvest()
+          parked = opp_worker_end_park(raw, &harvest)
+          usage.slept()
+          if harvest.count > 0 { resume(harvest) }
+        } while parked == .OPP_PARKED_SLEEPS
         unslept = 0
-        if harvest.count > 0 { resume(harvest) }
       }
       switch parked {
       case .OPP_PARKED_AGAIN: continue
