@@ -1,5 +1,6 @@
 import COpportune
 import Dispatch
+import Synchronization
 import Glibc
 import OpportuneScheduler
 import SystemPackage
@@ -96,6 +97,8 @@ import Testing
     #expect(few.begin() && few.begin() && !few.begin() && few.count == 2)
     #expect(!few.end(bytes: 1 << 20))
     #expect(few.begin())
+    // Background would have no place beside it, and nobody to tell it of the end.
+    #expect(!ReadsOnWorkers(DevicePolicy(depth: 2), .none).begin())
   }
 
   // R-DISK-02

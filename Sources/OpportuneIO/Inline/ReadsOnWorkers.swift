@@ -21,7 +21,9 @@ final class ReadsOnWorkers: Sendable {
 
   init(_ policy: DevicePolicy, _ priorities: IOConfiguration.KernelPriorities) {
     // The adaptive cap has to see the latency of each request, and only the reactor shows it that.
-    if case .adaptive = policy.cap { most = 0 } else { most = policy.depth / 2 }
+    // A depth of 2 has one place for both: background would wait for such a read with nothing of its own in
+    // flight, whose end has the reactor look again.
+    if case .adaptive = policy.cap { most = 0 } else { most = policy.depth < 3 ? 0 : policy.depth / 2 }
     raisesPriority = priorities != .none
   }
 
