@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import MetricsTestKit
+import OpportuneScheduler
 import Synchronization
 import SystemPackage
 import TestSupport
@@ -43,6 +44,52 @@ import Testing
     let path = folder.appending("\(byte)")
     try await io.writeFile(path, [UInt8](repeating: byte, count: 4))
     return try await io.open(path, .readWrite)
+  }
+
+  /// What the app's state is looked up with on one thread: how many are inside the app's gate then.
+  private final class Looks: Sendable {
+    let thread = Atomic<UInt64>(0)
+    let all = Mutex<[Int]>([])
+    private let io = Mutex<AppIO?>(nil)
+
+    func watch(_ io: AppIO?) { self.io.withLock { $0 = io } }
+
+    func look() {
+      guard UInt64(opp_thread_id()) == thread.load(ordering: .relaxed), let io = io.withLock({ $0 }) else {
+        return
+      }
+      let callers = io.entry.inline.gate.callers
+      all.withLock { $0.append(callers) }
+    }
+  }
+
+  // R-FTS-07 R-CPU-01
+  /// A thread of the background may be stopped anywhere, so it enters no gate in vain: closes wait there.
+  @Test(arguments: backends) func theBackgroundDoesNotEnterTheGate(backend: IOConfiguration.Backend)
+    async throws
+  {
+    try await withFolder { folder in
+      let (scheduler, broker, looks) = (try Scheduler(), try makeBroker(backend), Looks())
+      let back = try scheduler.makeApp(named: "back", band: .background)
+      let io = try broker.makeIO(for: back) {
+        looks.look()
+        return nil
+      }
+      let file = try await open(io, folder)
+      looks.watch(io)
+      let count = await onAThread {
+        looks.thread.store(UInt64(opp_thread_id()), ordering: .relaxed)
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 4, alignment: 16)
+        defer { memory.deallocate() }
+        return io.readWaiting(file.rawValue, into: memory, at: 0)
+      }
+      looks.watch(nil)
+      #expect(count == 4)
+      let all = looks.all.withLock { $0 }
+      #expect(!all.isEmpty && all.allSatisfy { $0 == 0 })
+      await broker.shutdown()
+      try await scheduler.shutdown()
+    }
   }
 
   // R-FTS-07

@@ -1,6 +1,5 @@
 import COpportune
 import Dispatch
-import Synchronization
 import Glibc
 import OpportuneScheduler
 import SystemPackage

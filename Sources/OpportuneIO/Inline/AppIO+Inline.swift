@@ -129,14 +129,18 @@ extension AppIO {
     on device: Device, _ descriptor: Int32, since closes: UInt64, by standing: Standing? = nil,
     unlessSuspended: Bool = false, _ body: () -> Int32
   ) -> Int32? {
-    inside(entry.inline.gate, of: .app, since: 0) {
+    func mayCall() -> Bool {
+      let view = entry.source.view
+      let state = view.state(on: device)
+      return state == .active || (unlessSuspended && state != .suspended)
+        || (standing?.donatedBand != nil && view.takesDonations(on: device))
+    }
+    // Asked before as well: a thread of the background may be stopped inside, where closes wait for it, also of
+    // other descriptors with the same gate.
+    guard mayCall() else { return nil }
+    return inside(entry.inline.gate, of: .app, since: 0) {
       inside(reactor.gates[descriptor].pointee, of: .descriptor(descriptor), since: closes) {
-        let view = entry.source.view
-        let state = view.state(on: device)
-        guard
-          state == .active || (unlessSuspended && state != .suspended)
-            || (standing?.donatedBand != nil && view.takesDonations(on: device))
-        else { return nil }
+        guard mayCall() else { return nil }
         reactor.configuration.onInlineCall?()
         return body()
       }
