@@ -1,5 +1,7 @@
 /* Purgeable regions: what is taken is gone and given back, what is pinned is not taken, nobody waits.
- * R-MEM-05, R-MEM-15 */
+ * R-MEM-05, R-MEM-15
+ *
+ * OPPORTUNE_STRESS=N multiplies the length of what many threads do. */
 #include "check.h"
 #include "opportune.h"
 
@@ -21,6 +23,12 @@
 #elif defined(__SANITIZE_THREAD__)
 #define THREAD_SANITIZER
 #endif
+
+static int scale(void) {
+    const char *text = getenv("OPPORTUNE_STRESS");
+    int value = text == NULL ? 1 : atoi(text);
+    return value < 1 ? 1 : value;
+}
 
 static size_t page;
 
@@ -304,7 +312,7 @@ static void test_lazy(void) {
 
 #define REGIONS 4
 #define REGION_PAGES 3
-#define ROUNDS 30000
+static int rounds;
 static opp_purge *regions[REGIONS];
 static uint32_t firsts[REGIONS];
 static _Atomic(uint64_t) fills[REGIONS];
@@ -313,7 +321,7 @@ static atomic_int users;
 
 static void *use(void *seed) {
     unsigned random = (unsigned)(uintptr_t)seed;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         unsigned which = (unsigned)rand_r(&random) % REGIONS;
         size_t words = REGION_PAGES * page / sizeof(uint64_t);
         void *found;
@@ -398,7 +406,7 @@ static void *take_all(void *mode) {
 }
 
 static void *open_and_close(void *seed) {
-    for (int i = 0; i < ROUNDS / 2; i++) {
+    for (int i = 0; i < rounds / 2; i++) {
         opp_purge *region = make(((uintptr_t)seed + (unsigned)i % 3) * page);
         fill(region, 1, OPP_PURGE_INTACT);
         opp_purge_set_volatile(region, true);
@@ -466,8 +474,8 @@ static void test_stopped(void) {
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL);
     pthread_t reclaimer;
     CHECK_EQUAL(pthread_create(&reclaimer, NULL, take_on, region), 0);
-    int amid = 0, tries = 0;
-    for (; tries < 20000 && (amid < 50 || tries < 1000); tries++) {
+    int amid = 0, tries = 0, least = 300 * scale();
+    for (; tries < 20000 && (amid < 20 || tries < least); tries++) {
         CHECK_EQUAL(pthread_kill(reclaimer, SIGUSR1), 0);
         while (sem_wait(&stopped) != 0) {}
         if (look(region).is_purging) amid++;
@@ -501,7 +509,8 @@ static void test_stopped(void) {
 }
 
 int main(void) {
-    alarm(300);
+    alarm(300 * (unsigned)scale());
+    rounds = 10000 * scale();
     page = (size_t)sysconf(_SC_PAGESIZE);
     set = opp_purge_set_create();
     CHECK(set != NULL);
