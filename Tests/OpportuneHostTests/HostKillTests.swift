@@ -6,14 +6,14 @@ import Testing
 
 /// A host that is killed at a random moment leaves nothing frozen and loses nothing.
 ///
-/// `scripts/host-kills` does it a thousand times, with the limit of a second.
+/// `scripts/host-kills` does it a thousand times each night, with the limit of a second.
 @Suite(.bounded, .serialized) struct HostKillTests {
   private static func number(_ name: String) -> UInt64? {
     ProcessInfo.processInfo.environment["OPPORTUNE_HOST_KILLS" + name].flatMap { UInt64($0) }
   }
 
   @Test(arguments: Backends.usable) func killedAtRandomMoments(backend: Backend) async throws {
-    let count = Int(Self.number("") ?? 20)
+    let count = Int(Self.number("") ?? 8)
     let seed = Self.number("_SEED") ?? .random(in: 0 ... .max)
     print("\(count) kills by \(backend.rawValue): OPPORTUNE_HOST_KILLS_SEED=\(seed)")
     // The machine of a test may be busy.

@@ -178,9 +178,13 @@ import Testing
     let place = try ManifestPlace()
     try place.script(Self.sleeps, place.path, name: "player", ["UIBackgroundModes": ["audio"]])
     let key = Hosted.newKey()
-    let first = try hosted(place, backend, key: key)
-    let pid = try #require(try first.host.start("player"))
-    first.host.stop()
+    // The first host goes before the second comes, which waits for its warden, for five seconds.
+    func startsAndGoes() throws -> Int32? {
+      let first = try hosted(place, backend, key: key)
+      defer { first.host.stop() }
+      return try first.host.start("player")
+    }
+    let pid = try #require(try startsAndGoes())
     let second = try hosted(place, backend, key: key)
     #expect(second.entry("player")?.pids.contains(pid) == true)
     #expect(second.entry("player")?.keptBy == ["mode audio"])
