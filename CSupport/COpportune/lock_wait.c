@@ -43,10 +43,22 @@ int opp_lock_wait_parse(const char *line, uint64_t *address, uint64_t *operation
     return 1;
 }
 
-int opp_thread_meter_lock_wait(const opp_thread_meter *meter, opp_lock_wait *wait) {
+/* Some hundred times a second where a long job shares the CPUs, so the file stays open. */
+static ssize_t read_syscall(opp_thread_meter *meter, char *line, size_t size) {
+    if (meter->syscall == 0) {
+        if (meter->folder[0] == '\0') return -ENOENT;
+        int fd = opp_file_open_below(meter->folder, "/syscall");
+        if (fd < 0) return fd;
+        meter->syscall = fd;
+    }
+    ssize_t count = opp_file_pread(meter->syscall, line, size - 1, 0);
+    line[count < 0 ? 0 : count] = '\0';
+    return count;
+}
+
+int opp_thread_meter_lock_wait(opp_thread_meter *meter, opp_lock_wait *wait) {
     char line[256];
-    if (meter->folder[0] == '\0') return -ENOENT;
-    ssize_t count = opp_file_read(meter->folder, "/syscall", line, sizeof line);
+    ssize_t count = read_syscall(meter, line, sizeof line);
     if (count < 0) return (int)count;
     uint64_t address, operation, value;
     if (!opp_lock_wait_parse(line, &address, &operation, &value)) return 0;

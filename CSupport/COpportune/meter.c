@@ -21,6 +21,7 @@ opp_thread_meter *opp_thread_meter_create(void) {
      * namespace, whose numbers differ.
      */
     meter->schedstat = opp_file_open("/proc/thread-self/schedstat");
+    meter->syscall = 0;
     char *link = stpcpy(meter->folder, "/proc/");
     size_t room = (size_t)(meter->folder + sizeof meter->folder - link);
     ssize_t length = readlink("/proc/thread-self", link, room);
@@ -31,6 +32,7 @@ opp_thread_meter *opp_thread_meter_create(void) {
 void opp_thread_meter_destroy(opp_thread_meter *meter) {
     if (meter == NULL) return;
     opp_file_close(meter->schedstat);
+    if (meter->syscall > 0) opp_file_close(meter->syscall);
     free(meter);
 }
 

@@ -30,7 +30,7 @@ ssize_t opp_file_pread(int fd, char *buffer, size_t size, off_t offset) {
     return count < 0 ? -errno : count;
 }
 
-static int open_below(const char *root, const char *path) {
+int opp_file_open_below(const char *root, const char *path) {
     char full[PATH_MAX];
     int length = snprintf(full, sizeof full, "%s%s", root, path);
     if (length < 0 || (size_t)length >= sizeof full) return -ENAMETOOLONG;
@@ -39,7 +39,7 @@ static int open_below(const char *root, const char *path) {
 
 ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
     OPP_ASSERT(size > 0);
-    int fd = open_below(root, path);
+    int fd = opp_file_open_below(root, path);
     ssize_t count = fd < 0 ? fd : opp_file_pread(fd, buffer, size - 1, 0);
     opp_file_close(fd);
     buffer[count < 0 ? 0 : count] = '\0';
@@ -56,7 +56,7 @@ bool opp_file_number(const char *root, const char *path, long long *value) {
 
 int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context),
                    void *context) {
-    int fd = open_below(root, path);
+    int fd = opp_file_open_below(root, path);
     if (fd < 0) return fd;
     char buffer[4096];
     size_t held = 0;     /* bytes in the buffer: the beginning of a line */

@@ -9,6 +9,9 @@
 /* Opens for reading, close-on-exec. Returns the descriptor or -errno. */
 int opp_file_open(const char *path);
 
+/* The same of the file at `root` followed by `path`. -ENAMETOOLONG where the two do not fit into PATH_MAX. */
+int opp_file_open_below(const char *root, const char *path);
+
 /* Does nothing with a negative descriptor. */
 void opp_file_close(int fd);
 

@@ -119,9 +119,10 @@ typedef struct opp_lock_wait {
  * 1 where the thread sleeps until another gives up a lock whose memory says who that is: a futex with
  * priority inheritance, as `Synchronization.Mutex` is, or an ordinary mutex of glibc's. What comes back is
  * old at once, and memory that only looks like a mutex is taken for one: `holder` is to be compared with
- * threads that are known. 0 where it waits for no such lock, or -errno. Any thread; some 8 us.
+ * threads that are known. 0 where it waits for no such lock, or -errno. Any thread, one at a time of
+ * a meter; some 4 us.
  */
-int opp_thread_meter_lock_wait(const opp_thread_meter *_Nonnull meter, opp_lock_wait *_Nonnull wait);
+int opp_thread_meter_lock_wait(opp_thread_meter *_Nonnull meter, opp_lock_wait *_Nonnull wait);
 
 /*
  * What a line of /proc/PID/task/TID/syscall says of a wait in a futex: 1, and its first three arguments; 0

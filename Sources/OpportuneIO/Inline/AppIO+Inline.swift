@@ -135,8 +135,8 @@ extension AppIO {
       return state == .active || (unlessSuspended && state != .suspended)
         || (standing?.donatedBand != nil && view.takesDonations(on: device))
     }
-    // Asked before as well: a thread of the background may be stopped inside, where closes wait for it, also of
-    // other descriptors with the same gate.
+    // Asked before as well: a thread of the background may be stopped inside, where closes wait for it, also
+    // of other descriptors with the same gate.
     guard mayCall() else { return nil }
     return inside(entry.inline.gate, of: .app, since: 0) {
       inside(reactor.gates[descriptor].pointee, of: .descriptor(descriptor), since: closes) {

@@ -18,12 +18,14 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
 
   private let lack: Lack
   private let foregroundClass: ForegroundClass
+  private let target: AppTarget?
   // Written by start() before any other thread sees the server.
   private var running: Running?
 
-  init(lacks lack: Lack = .nothing, foregroundClass: ForegroundClass = .normal) {
+  init(lacks lack: Lack = .nothing, foregroundClass: ForegroundClass = .normal, target: AppTarget? = nil) {
     self.lack = lack
     self.foregroundClass = foregroundClass
+    self.target = target
   }
 
   func start(_ setup: ServerSetup) async throws {
@@ -31,6 +33,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     settings.foregroundClass = foregroundClass
     let scheduler = try Scheduler(configuration: settings)
     let queries = try scheduler.makeApp(named: "queries", band: .foreground)
+    try queries.target(target)
     let indexing = try scheduler.makeApp(named: "indexing", band: .background)
     var configuration = IOConfiguration()
     configuration.followsDonations = lack != .ioDonation
@@ -54,7 +57,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     let listener = try await foreground.listen(on: .unix(FilePath(setup.socket)))
     queries.task {
       for try await connection in listener {
-        queries.task { try await Self.serve(connection, foreground, engine) }
+        queries.task { try await Self.serve(connection, foreground, engine, in: queries) }
       }
     }
     running = Running(scheduler: scheduler, broker: broker, listener: listener, engine: engine)
@@ -74,7 +77,9 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     try? await running.scheduler.shutdown(within: .seconds(10))
   }
 
-  private static func serve(_ socket: FileDescriptor, _ io: AppIO, _ engine: SearchEngine) async throws {
+  private static func serve(
+    _ socket: FileDescriptor, _ io: AppIO, _ engine: SearchEngine, in app: App
+  ) async throws {
     let buffer = try IOBuffer(count: 4096)
     var reader = MessageReader()
     while true {
@@ -84,7 +89,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
       reader.append(try buffer.bytes(in: 0..<count))
       do {
         while let request = try reader.nextRequest() {
-          let answer = await engine.answer(request).encoded()
+          let answer = await app.request { await engine.answer(request).encoded() }
           try await io.send(socket, from: try IOBuffer(copying: answer))
         }
       } catch let error as EngineError where error.code == .malformed {

@@ -58,6 +58,9 @@ package struct ServeContender: Sendable {
     ServeContender(
       "opportune-real-time", "opportune with its foreground in a real-time class, within bounds"
     ) { OpportuneServer(foregroundClass: .realTime()) },
+    ServeContender(
+      "opportune-target", "opportune with a target: 99 of 100 requests within 1 ms of their arrival"
+    ) { OpportuneServer(target: .latency(p99: .milliseconds(1))) },
   ]
 
   /// The contenders of `names`; where empty, all that can run.
