@@ -260,10 +260,11 @@ static void *work(void *context) {
             continue;
         }
         do {
-            harvest.count = 0;
             parked = opp_worker_begin_park(self);
-            if (parked == OPP_PARKED_SLEEPS) parked = opp_worker_end_park(self, &harvest);
-            resume_all(&harvest, producer, self);
+            while (parked == OPP_PARKED_SLEEPS) {
+                parked = opp_worker_end_park(self, &harvest);
+                resume_all(&harvest, producer, self);
+            }
         } while (parked == OPP_PARKED_AGAIN);
         /* A thread cannot be started here: those that there are must do. */
         opp_wake wake = opp_worker_passes_lead(self);

@@ -305,7 +305,9 @@ OPP_MUST_USE opp_parked opp_worker_park(opp_worker *_Nonnull worker);
  * two it is parked, and may be woken already. */
 OPP_MUST_USE opp_parked opp_worker_begin_park(opp_worker *_Nonnull worker);
 /* `harvest` is empty unless the worker waited in the pool's readiness: the caller resumes who is in it, first
- * of all. It has a token then if one was free; what its thread queues meanwhile it takes next. */
+ * of all. It has a token then if one was free; what its thread queues meanwhile it takes next.
+ * OPP_PARKED_SLEEPS where another thread has chosen it and has not said for what: once they are resumed, this
+ * is called again. */
 OPP_MUST_USE opp_parked opp_worker_end_park(opp_worker *_Nonnull worker, opp_harvest *_Nonnull harvest);
 
 /*
