@@ -214,24 +214,23 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
 }
 
 /* L1: either this worker clears its bit, and no thread wakes it, or another thread has cleared it. */
-opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot) {
+bool opp_pool_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken) {
     uint64_t bit = 1ull << slot % 64;
     OPP_ASSERT(slot < OPP_POOL_WORKERS);
     OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
-    /* relaxed: if the bit was set, this worker had set it. */
-    if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
-    return pool_receive(pool, slot);
-}
-
-bool opp_pool_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken) {
-    uint64_t bit = 1ull << slot % 64;
     *woken = OPP_WOKEN_NOTHING;
-    /* relaxed: as above. */
+    /* relaxed: if the bit was set, this worker had set it. */
     if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return true;
     opp_worker_state state = state_of(opp_load(&pool->workers[slot].word, acquire)); /* [word] */
     if (state == OPP_WORKER_PARKED) return false;
     *woken = woken_for(state);
     return true;
+}
+
+/* The same, and waits for the word where another thread has cleared the bit and not stored it yet. */
+static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
+    opp_woken woken;
+    return opp_pool_try_rise(pool, slot, &woken) ? woken : pool_receive(pool, slot);
 }
 
 opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
@@ -241,7 +240,7 @@ opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
          * might find no parked worker, and this worker no token. */
         uint64_t count = opp_load(&pool->count, seq_cst);
         if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
-        opp_woken woken = opp_pool_rise(pool, slot);
+        opp_woken woken = pool_rise(pool, slot);
         if (woken != OPP_WOKEN_NOTHING) return woken;
         if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
         /* Another thread was faster, and will look at the queues. While this worker's bit was clear, a
@@ -253,7 +252,7 @@ opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
 opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
     OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
     if (opp_load(&pool->closed, seq_cst)) { /* [closed] */
-        opp_woken woken = opp_pool_rise(pool, slot);
+        opp_woken woken = pool_rise(pool, slot);
         return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
     }
     return pool_receive(pool, slot);

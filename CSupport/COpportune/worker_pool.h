@@ -93,10 +93,8 @@ void opp_pool_count_demoted(opp_pool *pool);
  */
 void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest);
 
-/* The parked worker of `slot` gets up by itself: OPP_WOKEN_NOTHING, or for what another has woken it. */
-opp_woken opp_pool_rise(opp_pool *pool, uint32_t slot);
-
-/* The same without a wait: false where a thread has chosen the worker and has not said for what yet. */
+/* The parked worker of `slot` gets up by itself: OPP_WOKEN_NOTHING, or for what another has woken it. False
+ * where a thread has chosen the worker and has not said for what yet. */
 bool opp_pool_try_rise(opp_pool *pool, uint32_t slot, opp_woken *woken);
 
 /* The caller has taken a notification of the readiness. Notifies again if it may have been meant for a leader
