@@ -42,6 +42,7 @@ struct opp_report {
     /* Of both. */
     _Alignas(OPP_LINE) _Atomic(uint32_t) change;
     _Atomic(uint32_t) depth;
+    _Atomic(uint64_t) deepened_off;
     _Atomic(uint64_t) changed_to;
     /* The monitor's: the number of the job that has left the real-time foreground last. */
     _Atomic(uint64_t) left_class;
@@ -172,7 +173,11 @@ uint64_t opp_report_count(const opp_report *report) {
 }
 
 uint32_t opp_report_depth(const opp_report *report) {
-    return opp_load(&report->depth, relaxed);
+    return opp_load(&report->depth, acquire); /* [deeper] */
+}
+
+uint64_t opp_report_off_when_deepened(const opp_report *report) {
+    return opp_load(&report->deepened_off, relaxed); /* after [deeper], which brings it */
 }
 
 uint64_t opp_report_ordinary(const opp_report *report, uint64_t *cpu_ns) {
@@ -204,9 +209,11 @@ uint64_t opp_report_changed(const opp_report *report) {
     return opp_load(&report->changed_to, relaxed);
 }
 
-bool opp_report_deepen(opp_report *report, uint64_t sequence, uint32_t depth) {
+bool opp_report_deepen(opp_report *report, uint64_t sequence, uint32_t depth, uint64_t off_ns) {
     if (!opp_report_is_inside(report, sequence)) return false;
-    opp_store(&report->depth, depth, relaxed);
+    opp_store(&report->deepened_off, off_ns, relaxed);
+    /* [deeper] release: who sees the depth sees the time that was said with it, or a later one. */
+    opp_store(&report->depth, depth, release);
     return true;
 }
 

@@ -193,6 +193,24 @@ private let ms: UInt64 = 1_000_000
     #expect(change == whole.depth)
   }
 
+  // R-CPU-08
+  /// However much it has used before: of a slice whose quanta the monitor has seen, what came after is known.
+  @Test(arguments: QuantumPolicy.Recovery.allCases)
+  func whoBlocksAfterItsLastQuantumIsRestored(recovery: QuantumPolicy.Recovery) {
+    let policy = QuantumPolicy(recovery: recovery)
+    func depth(offCPU: UInt64, seen offSeen: UInt64) -> Int {
+      var account = DemotionAccount()
+      _ = account.slice(
+        from: 0, seen: 4, cpu: 44 * ms, offCPU: offCPU, offSeen: offSeen, policy: policy)
+      return account.depth
+    }
+    let restored = [.full: 0, .oneStep: 3, .never: 4][recovery]
+    #expect(depth(offCPU: 3 * ms, seen: 0) == restored)
+    #expect(depth(offCPU: 4 * ms, seen: 1 * ms) == restored)
+    #expect(depth(offCPU: 3 * ms, seen: 3 * ms) == 4, "all of it before, and little of each quantum")
+    #expect(depth(offCPU: 20 * ms, seen: 20 * ms) == restored, "so much that its share of the rest is enough")
+  }
+
   @Test(arguments: 1...100 as ClosedRange<UInt64>)
   func evenlySpreadTimeOffTheCPUDoesNotMakeSlicingMatter(seed: UInt64) {
     var generator = SplitMix64(seed: seed)

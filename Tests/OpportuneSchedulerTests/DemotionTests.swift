@@ -136,7 +136,8 @@ private final class SlowPipe: Sendable {
   @Test(arguments: QuantumPolicy.Recovery.allCases) func blockingRestoresByTheRule(
     recovery: QuantumPolicy.Recovery
   ) async throws {
-    // A reader that is kept off the CPU for so long before it reads finds the byte there; not each time.
+    // What a yield leaves behind may run before the task suspends, and a look that comes late may see in one
+    // slice both the quanta and the block; not each time.
     var restored: UInt64 = 0
     for _ in 0..<5 where restored == 0 {
       let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))

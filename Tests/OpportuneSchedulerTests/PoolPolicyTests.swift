@@ -310,5 +310,8 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(steps(cpu: 18_000_000, wall: 21_000_000, switches: 1) == [])
     #expect(
       steps(cpu: 19_000_000, wall: 22_000_000, switches: 1) == [.count(0), .lower(0, from: 0, to: 1)])
+    let job = pool.seen().job?.sequence ?? 0
+    #expect(pool.policy.offCPU(of: 0, job: job) == 3_000_000, "of the whole slice")
+    #expect(pool.policy.offCPU(of: 0, job: job + 2) == 0 && pool.policy.offCPU(of: 1, job: job) == 0)
   }
 }

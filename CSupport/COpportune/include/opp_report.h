@@ -75,6 +75,9 @@ bool opp_report_is_inside(const opp_report *_Nonnull report, uint64_t sequence);
 uint64_t opp_report_count(const opp_report *_Nonnull report);
 /* The depth of the running job. The monitor may increase it while the job runs. */
 uint32_t opp_report_depth(const opp_report *_Nonnull report);
+
+/* What was said with the last increase of that depth. */
+uint64_t opp_report_off_when_deepened(const opp_report *_Nonnull report);
 /* How many jobs were counted by opp_report_add_ordinary(), and their CPU time, about. */
 uint64_t opp_report_ordinary(const opp_report *_Nonnull report, uint64_t *_Nonnull cpu_ns);
 uint64_t opp_report_short_waits(const opp_report *_Nonnull report);
@@ -93,8 +96,9 @@ uint64_t opp_report_changed(const opp_report *_Nonnull report);
 
 /* What the job submits from now on starts at this depth. Returns whether the worker is inside the job; if so
  * the job's end does not charge for this demotion again. If the job has just ended, the next one may count as
- * demoted until it ends. */
-bool opp_report_deepen(opp_report *_Nonnull report, uint64_t sequence, uint32_t depth);
+ * demoted until it ends. `off_ns`: how long the job has been off the CPU by then, see
+ * opp_report_off_when_deepened(). */
+bool opp_report_deepen(opp_report *_Nonnull report, uint64_t sequence, uint32_t depth, uint64_t off_ns);
 
 /* The job leaves the real-time foreground, and the caller counts its time there. Returns false if the job has
  * ended, whose worker counts it then. */

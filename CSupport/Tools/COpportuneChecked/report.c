@@ -1,8 +1,9 @@
 /*
  * Target report: what a worker tells of its running job. Promised: a reading is of one job, as a whole, and
  * of the job whose number it has; a worker that has ended a job knows its thread's priority, and nobody
- * changes that until it begins the next; the time of each job in the real-time foreground is counted; the
- * monitor does not sleep beside a job that it has not seen.
+ * changes that until it begins the next; the time of each job in the real-time foreground is counted; who
+ * sees a job lowered sees what was said with it; the monitor does not sleep beside a job that it has not
+ * seen.
  *
  * The kernel is left out: a thread's priority is one word. To change it is a system call, which takes a lock
  * of the kernel: of two changes one comes first, and shows the other what was done before it.
@@ -21,7 +22,7 @@ void opp_thread_meter_destroy(opp_thread_meter *meter) {
 
 enum {
     REPORT_JOB, REPORT_RAISE, REPORT_OWN, REPORT_START, REPORT_METER, REPORT_LOOK, REPORT_CHANGE,
-    REPORT_LEAVE, REPORT_WATCH
+    REPORT_LEAVE, REPORT_DEEPEN, REPORT_WATCH
 };
 enum { WORKER = 1, MONITOR = 2, OWN = 10, RAISED = 20, THREAD = 7, MOST_JOBS = 16 };
 
@@ -35,6 +36,7 @@ static const oppx_kind report_kinds[] = {
     {.name = "look", .weight = 2, .threads = 0xFC},
     {.name = "change", .arguments = 1, .limit = {4}, .weight = 3, .threads = 1 << MONITOR},
     {.name = "leave", .weight = 1, .threads = 1 << MONITOR},
+    {.name = "deepen", .weight = 1, .threads = 1 << MONITOR},
     {.name = "watch", .weight = 1, .threads = 1 << MONITOR}, /* waits for the alarm, and looks */
 };
 
@@ -45,6 +47,7 @@ typedef struct report_state {
     uint32_t begun, ended;       /* jobs: the worker's */
     uint32_t armed, leaves;      /* ... of which the worker has told the monitor, and that it is about to end */
     uint32_t applied;            /* the priority that the worker knows */
+    uint32_t deepened;           /* how deep the monitor has lowered last; deeper each time */
     uint32_t seen;               /* the job that the monitor has seen last, once it had waited */
     bool counted[MOST_JOBS + 1]; /* its time in the real-time foreground */
 } report_state;
@@ -113,6 +116,11 @@ static void report_work(bool raises) {
     uint64_t changed = opp_report_end(state.report);
     if (changed != 0) state.applied = (uint32_t)changed;
     expect_known_priority("after");
+    uint32_t depth = opp_report_depth(state.report);
+    uint64_t off = opp_report_off_when_deepened(state.report);
+    if (depth > MOST_JOBS && off < depth)
+        oppx_fail("after job %u, lowered to %u, its time off the CPU is that of %u", state.begun, depth,
+                  (uint32_t)off);
     if (!opp_report_ended_out_of_class(state.report)) state.counted[state.begun] = true;
     state.ended = state.begun;
 }
@@ -161,6 +169,12 @@ static void report_perform(uint32_t thread, const oppx_operation *operation) {
         number = report_look(&reading);
         if (number != 0 && opp_report_leave_class(state.report, reading.sequence))
             state.counted[number] = true;
+        break;
+    case REPORT_DEEPEN:
+        if (report_look(&reading) == 0) return;
+        if (state.deepened == 0) state.deepened = MOST_JOBS; /* no job begins as deep */
+        state.deepened++;
+        opp_report_deepen(state.report, reading.sequence, state.deepened, state.deepened);
         break;
     default:
         opp_alarms_wait(state.alarms);

@@ -187,6 +187,7 @@ static const oppx_world worlds[] = {
     {"report-own", "report", "job; own 1; job | change 1; change 0", ANY, 1, 0, 0, true},
     {"report-raise", "report", "raise; job | change 1; change 2", 4, 1, 0, 0, true},
     {"report-raise-again", "report", "raise; raise | change 1; change 2", 2, 0, 0, 0, true},
+    {"report-deepen", "report", "job; job | deepen; deepen", ANY, 2, 0, 0, true},
     {"report-class", "report", "job; job | leave; leave", ANY, 2, 0, 0, true},
     {"report-alarm", "report", "job; raise | watch; watch; watch", 3, 1, 1, 0, true},
     {"report-stopped", "report", "job; raise | look; change 1; look | look", 2, 1, 1, 0, true},

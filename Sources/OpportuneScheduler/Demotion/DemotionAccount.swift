@@ -122,11 +122,13 @@ package struct DemotionAccount: Sendable, Hashable {
   ///     `begun`.
   ///   - cpu: CPU time of the whole slice in nanoseconds.
   ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for a CPU.
+  ///   - offSeen: as many of them as the monitor knew of when it lowered the slice last. The rest came after
+  ///     those quanta: a job that blocks when it is demoted has blocked, however much it has used before.
   ///   - policy: the rules.
   ///   - depthMax: as for ``slice(cpu:offCPU:idleBefore:policy:depthMax:)``.
   /// - Returns: the net change from `seen`.
   package mutating func slice(
-    from begun: Int, seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy,
+    from begun: Int, seen: Int, cpu: UInt64, offCPU: UInt64, offSeen: UInt64, policy: QuantumPolicy,
     depthMax: Int = Self.depthMax
   ) -> Verdict {
     let seen = min(seen, Self.depthMax)
@@ -135,11 +137,12 @@ package struct DemotionAccount: Sendable, Hashable {
     let (counted, overflow) = quanta.multipliedReportingOverflow(
       by: UInt64(max(1, policy.quantumNanoseconds)))
     let rest = cpu.saturatingSubtract(overflow ? .max : counted)
-    // The rest of the slice gets its proportional share of the time off the CPU.
-    let share = cpu == 0 ? 1 : Double(rest) / Double(cpu)
-    return slice(
-      cpu: rest, offCPU: share < 1 ? UInt64(Double(offCPU) * share) : offCPU, idleBefore: 0, policy: policy,
-      depthMax: depthMax)
+    // The rest of the slice gets its proportional share of the time off the CPU, or all that came after.
+    let share = quanta == 0 || cpu == 0 ? 1 : Double(rest) / Double(cpu)
+    let off =
+      share < 1
+      ? max(UInt64(Double(offCPU) * share), offCPU.saturatingSubtract(offSeen)) : offCPU
+    return slice(cpu: rest, offCPU: off, idleBefore: 0, policy: policy, depthMax: depthMax)
   }
 
   private mutating func blockedBefore(_ idle: UInt64, _ policy: QuantumPolicy) {

@@ -223,15 +223,15 @@ struct DemotionAccounts: ~Copyable, @unchecked Sendable {
   /// - Parameters:
   ///   - begun: the depth at which the slice began.
   ///   - depth: the depth at its end. The monitor has already counted the demotions in between.
+  ///   - offSeen: time off the CPU that the monitor knew of at the last of them, in nanoseconds.
   func charge(
-    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, from begun: Int, to depth: Int,
-    base: Int,
-    band: Band, statistics: StatisticsBlock?
+    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, offSeen: UInt64 = 0, at now: UInt64, from begun: Int,
+    to depth: Int, base: Int, band: Band, statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
     var account = read(identity) ?? DemotionAccount(depth: begun, at: now)
     let verdict = account.slice(
-      from: begun, seen: depth, cpu: cpu, offCPU: offCPU, policy: policy,
+      from: begun, seen: depth, cpu: cpu, offCPU: offCPU, offSeen: offSeen, policy: policy,
       depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
     // A closure runs only once; its account would only evict others.

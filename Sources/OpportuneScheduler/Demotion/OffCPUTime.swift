@@ -28,6 +28,9 @@ package struct OffCPUTime: Sendable {
   /// Time off the CPU since the present quantum began, in nanoseconds.
   package var offCPU: UInt64 { off - judgedOff }
 
+  /// Time off the CPU since the slice began, in nanoseconds.
+  package var offCPUOfSlice: UInt64 { off }
+
   /// Whether a look may find that the job has used its quantum, or has blocked, or is the first. It cannot
   /// have been off the CPU for longer than the time that it has not used. If false,
   /// ``look(used:wall:waited:by:switches:)`` would find neither.

@@ -63,7 +63,8 @@ extension Monitor {
     _ = worker.report.setPriority(
       engine.priority(of: worker.pool.pool, level: level, depth: depth), during: reading)
     if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns()) }
-    if worker.report.deepen(to: depth, during: reading) {
+    let offCPU = worker.pool.policy.offCPU(of: Int(worker.slot), job: reading.sequence)
+    if worker.report.deepen(to: depth, offCPU: offCPU, during: reading) {
       app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
     }
     return replace(worker, reading, demoted: true, engine)

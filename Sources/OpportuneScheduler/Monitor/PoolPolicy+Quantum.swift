@@ -57,6 +57,11 @@ extension PoolPolicy {
     return steps
   }
 
+  /// How long the job has been off the CPU, in nanoseconds, as far as such a look has shown.
+  package func offCPU(of slot: Int, job sequence: UInt64) -> UInt64 {
+    running[slot].flatMap { $0.sequence == sequence ? $0.time.offCPUOfSlice : nil } ?? 0
+  }
+
   /// A job was lowered between two such looks.
   mutating func noteLowered(_ slot: Int, _ job: Job, to depth: Int) {
     if running[slot]?.sequence == job.sequence { running[slot]?.depth = depth }

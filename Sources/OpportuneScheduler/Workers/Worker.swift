@@ -446,8 +446,8 @@ final class Worker: @unchecked Sendable {
     if usage.shouldCharge {
       let base = Int(engine.rank(entry.base, band: band, depth: 0))
       engine.accounts.charge(
-        identity, cpu: usage.charge, offCPU: offCPU, at: idleFrom, from: depthAtBegin, to: depth, base: base,
-        band: band, statistics: app?.statistics)
+        identity, cpu: usage.charge, offCPU: offCPU, offSeen: report.offWhenLowered, at: idleFrom,
+        from: depthAtBegin, to: depth, base: base, band: band, statistics: app?.statistics)
     } else {
       engine.accounts.endedSoon(identity, at: hasAccount ? idleFrom : nil)
     }

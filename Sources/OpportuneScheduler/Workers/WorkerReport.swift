@@ -110,6 +110,9 @@ final class WorkerReport: @unchecked Sendable {
   /// The depth of the running job. The monitor may increase it while the job runs.
   var depth: Int { Int(opp_report_depth(raw)) }
 
+  /// How long the running job had been off the CPU, in nanoseconds, when the monitor lowered it last.
+  var offWhenLowered: UInt64 { opp_report_off_when_deepened(raw) }
+
   /// How many ordinary jobs there were, and their total CPU time in nanoseconds.
   var ordinaryJobs: (count: UInt64, time: UInt64) {
     var time: UInt64 = 0
@@ -137,8 +140,10 @@ final class WorkerReport: @unchecked Sendable {
   /// What the job submits from now on starts at this depth. If the job has just ended, the next one may count
   /// as demoted until it ends. Returns whether the worker was inside the job; if so, the job's end does not
   /// charge for this demotion again.
-  func deepen(to depth: Int, during reading: Reading) -> Bool {
-    opp_report_deepen(raw, reading.sequence, UInt32(depth))
+  ///
+  /// - Parameter offCPU: how long the job has been off the CPU by now, in nanoseconds.
+  func deepen(to depth: Int, offCPU: UInt64, during reading: Reading) -> Bool {
+    opp_report_deepen(raw, reading.sequence, UInt32(depth), offCPU)
   }
 
   /// The job leaves the real-time foreground, and the monitor counts its time there. Returns false if the job
