@@ -33,7 +33,7 @@ int opp_pages_drop(void *memory, size_t bytes) {
     OPP_ASSERT((uintptr_t)memory % opp_pages_size() == 0);
     OPP_ASSERT(bytes % opp_pages_size() == 0);
     if (madvise(memory, bytes, MADV_DONTNEED) == 0) return 0;
-    if (errno == EINVAL && madvise(memory, bytes, MADV_DONTNEED_LOCKED) == 0) return 0;
+    if (errno == EINVAL && madvise(memory, bytes, MADV_DONTNEED_LOCKED) == 0) return 1;
     return -errno;
 }
 

@@ -16,7 +16,8 @@ size_t opp_pages_size(void);
 void *opp_pages_map(size_t bytes);
 void opp_pages_unmap(void *memory, size_t bytes);
 
-/* Returns the pages, even if they are locked into memory: they are zero on return. 0 or -errno. */
+/* Returns the pages, even if they are locked into memory: they are zero on return. 0, or 1 where some were
+ * locked, or -errno. */
 int opp_pages_drop(void *memory, size_t bytes);
 
 /* Lets the kernel take any of the pages, which then reads as zero, until that page is written. 0 or

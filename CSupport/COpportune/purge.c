@@ -29,8 +29,13 @@
  *     counts as lost. The reclaimer sees at its end that LAZY is clear, and returns that bank eagerly.
  *  4. FILLING is only set by a holder of a pin, so no reclaimer begins while it is set.
  *  5. Structs are never freed before their set, so any thread may read them. Memory is only accessed by a
- *     holder of a pin, or by the reclaimer that has set PURGING. close() unmaps it, unless there is a
+ *     holder of a pin, or by the reclaimer that has set PURGING. close() returns it, unless there is a
  *     reclaimer: then the reclaimer does, when it finds CLOSED at its end.
+ *  6. A closed region on the stack of a size has zero memory of that size, and nobody knows of it.
+ *
+ * Small regions keep their address space when they are closed, without its pages, for the next of that size,
+ * and get it many at a time. To map memory and to unmap it takes the lock of the process's memory map
+ * alone, for which page faults wait, those of the foreground as well; to return pages shares it.
  *
  * A lazy loss is found page by page. Before the pages are offered, the reclaimer stores for each page the
  * index of a word that is not zero. A page that the kernel took comes back as zero, so that word shows the
@@ -67,6 +72,12 @@
 #endif
 #define FIRST ((uint32_t)OPP_PURGE_FIRST)
 
+/* Regions of at most so many pages keep their address space, which is mapped by so many bytes at a time. */
+#define SMALL 8u
+#ifndef OPP_PURGE_ARENA
+#define OPP_PURGE_ARENA (256u << 10)
+#endif
+
 struct opp_purge {
     _Alignas(64) _Atomic(uint64_t) word; /* on a line with the stamp, which unpinning writes too */
     _Atomic(uint64_t) used_ns;
@@ -88,10 +99,10 @@ struct opp_purge {
 struct opp_purge_set {
     size_t page;
     _Atomic(uint64_t) born;
-    /* A stack of closed regions: index + 1 in the low half. The high half is a tag that grows with every
+    /* Stacks of closed regions: index + 1 in the low half. The high half is a tag that grows with every
      * change of the stack, so that a region which was taken and returned is not mistaken for one that
-     * stayed. */
-    _Alignas(64) _Atomic(uint64_t) free;
+     * stayed. In `closed[n]` those with memory of n pages, in `closed[0]` those without. */
+    _Alignas(64) _Atomic(uint64_t) closed[SMALL + 1];
     _Atomic(uint32_t) size; /* regions that there ever were, open or closed */
     _Atomic(opp_purge *) chunk[CHUNKS];
 };
@@ -111,7 +122,7 @@ opp_purge_set *opp_purge_set_create(void) {
     if (set == NULL) return NULL;
     set->page = opp_pages_size();
     atomic_init(&set->born, 0);
-    atomic_init(&set->free, 0);
+    for (uint32_t i = 0; i <= SMALL; i++) atomic_init(&set->closed[i], 0);
     atomic_init(&set->size, 0);
     for (uint32_t i = 0; i < CHUNKS; i++) atomic_init(&set->chunk[i], NULL);
     return set;
@@ -119,14 +130,6 @@ opp_purge_set *opp_purge_set_create(void) {
 
 static size_t chunk_bytes(uint32_t chunk) {
     return ((size_t)FIRST << chunk) * sizeof(opp_purge);
-}
-
-void opp_purge_set_destroy(opp_purge_set *set) {
-    for (uint32_t i = 0; i < CHUNKS; i++) {
-        opp_purge *chunk = opp_load(&set->chunk[i], relaxed);
-        if (chunk != NULL) opp_unmap(chunk, chunk_bytes(i));
-    }
-    free(set);
 }
 
 static uint32_t chunk_of(uint32_t index) {
@@ -171,28 +174,36 @@ static opp_purge *add_region(opp_purge_set *set) {
     return opp_purge_set_at(set, index);
 }
 
-static opp_purge *claim(opp_purge_set *set) {
-    /* Acquire: all earlier uses of the region (release in put_back). */
-    uint64_t top = opp_load(&set->free, acquire);
+/* A closed region with memory of so many pages, or with none; NULL where there is no such. */
+static opp_purge *pop(opp_purge_set *set, size_t pages) {
+    _Atomic(uint64_t) *stack = &set->closed[pages];
+    /* Acquire: all earlier uses of the region (release in push). */
+    uint64_t top = opp_load(stack, acquire);
     while ((uint32_t)top != 0) {
         opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
         OPP_ASSERT(region->set == set);
         OPP_ASSERT(region->index == (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
         /* relaxed: what it reads was acquired above, and the tag shows that it is the same. */
-        if (opp_cas(&set->free, &top, next, relaxed)) return region;
-        top = opp_load(&set->free, acquire);
+        if (opp_cas(stack, &top, next, relaxed)) return region;
+        top = opp_load(stack, acquire);
     }
-    return add_region(set);
+    return NULL;
 }
 
-static void put_back(opp_purge *region) {
-    uint64_t top = opp_load(&region->set->free, relaxed), mine;
+static opp_purge *claim(opp_purge_set *set) {
+    opp_purge *region = pop(set, 0);
+    return region != NULL ? region : add_region(set);
+}
+
+static void push(opp_purge *region, size_t pages) {
+    _Atomic(uint64_t) *stack = &region->set->closed[pages];
+    uint64_t top = opp_load(stack, relaxed), mine;
     do {
         opp_store(&region->next_free, (uint32_t)top, relaxed);
         mine = ((top >> 32) + 1) << 32 | (region->index + 1);
-        /* Release: publishes the region to the thread that claims it next (acquire in claim). */
-    } while (!opp_cas(&region->set->free, &top, mine, release));
+        /* Release: publishes the region and its memory to the thread that takes it next (acquire in pop). */
+    } while (!opp_cas(stack, &top, mine, release));
 }
 
 /* The size of both banks and the marks, in whole pages. */
@@ -202,27 +213,64 @@ static size_t mapped(const opp_purge_set *set, size_t bytes) {
     return 2 * bytes + (marks + set->page - 1) / set->page * set->page;
 }
 
-/* Unmaps the memory, which no thread uses any more. */
-static void unmap(opp_purge *region) {
-    opp_pages_unmap(region->bank[0], mapped(region->set, opp_load(&region->bytes, relaxed)));
-    put_back(region);
+static void set_memory(opp_purge *region, uint8_t *base, size_t bytes) {
+    region->bank[0] = base;
+    region->bank[1] = base + bytes;
+    region->mark = (uint16_t *)(void *)(base + 2 * bytes);
+    opp_store(&region->bytes, bytes, relaxed);
+}
+
+/* Returns the memory, which no thread uses any more. What the kernel does not make zero is not kept, nor what
+ * was locked: the next owner's could not be taken lazily. */
+static void give_back(opp_purge *region) {
+    opp_purge_set *set = region->set;
+    size_t bytes = opp_load(&region->bytes, relaxed), pages = bytes / set->page;
+    if (pages <= SMALL && opp_pages_drop(region->bank[0], mapped(set, bytes)) == 0)
+        return push(region, pages);
+    opp_pages_unmap(region->bank[0], mapped(set, bytes));
+    push(region, 0);
+}
+
+/* A region with zero memory of so many bytes; NULL where memory is short. Of the small ones it makes some
+ * more. */
+static opp_purge *map_regions(opp_purge_set *set, size_t bytes) {
+    size_t pages = bytes / set->page, size = mapped(set, bytes);
+    size_t count = pages <= SMALL && OPP_PURGE_ARENA > size ? OPP_PURGE_ARENA / size : 1;
+    uint8_t *base = opp_pages_map(count * size);
+    if (base == NULL) return NULL;
+    opp_purge *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        opp_purge *region = claim(set);
+        if (region == NULL) {
+            opp_pages_unmap(base + i * size, (count - i) * size);
+            break;
+        }
+        set_memory(region, base + i * size, bytes);
+        if (first == NULL) first = region;
+        else push(region, pages);
+    }
+    return first;
+}
+
+void opp_purge_set_destroy(opp_purge_set *set) {
+    for (size_t pages = 1; pages <= SMALL; pages++)
+        for (opp_purge *region = pop(set, pages); region != NULL; region = pop(set, pages))
+            opp_pages_unmap(region->bank[0], mapped(set, pages * set->page));
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        opp_purge *chunk = opp_load(&set->chunk[i], relaxed);
+        if (chunk != NULL) opp_unmap(chunk, chunk_bytes(i));
+    }
+    free(set);
 }
 
 int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t group, opp_purge **out) {
     *out = NULL;
     if (bytes == 0 || bytes > (size_t)1 << 46) return -EINVAL;
     bytes = (bytes + set->page - 1) / set->page * set->page;
-    uint8_t *base = opp_pages_map(mapped(set, bytes));
-    if (base == NULL) return -errno;
-    opp_purge *region = claim(set);
-    if (region == NULL) {
-        opp_pages_unmap(base, mapped(set, bytes));
-        return -ENOMEM;
-    }
-    region->bank[0] = base;
-    region->bank[1] = base + bytes;
-    region->mark = (uint16_t *)(void *)(base + 2 * bytes);
-    opp_store(&region->bytes, bytes, relaxed);
+    size_t pages = bytes / set->page;
+    opp_purge *region = pages <= SMALL ? pop(set, pages) : NULL;
+    if (region == NULL) region = map_regions(set, bytes);
+    if (region == NULL) return -ENOMEM;
     opp_store(&region->owner, owner, relaxed);
     opp_store(&region->group, group, relaxed);
     opp_store(&region->born, opp_add(&set->born, 1, relaxed), relaxed);
@@ -244,7 +292,7 @@ void opp_purge_close(opp_purge *region) {
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
     OPP_ASSERT(!(word & CLOSED));
     OPP_ASSERT(word < PIN_ONE);
-    if (!(word & PURGING)) unmap(region);
+    if (!(word & PURGING)) give_back(region);
 }
 
 /* --- Giving back --- */
@@ -276,7 +324,7 @@ static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, b
      * through that exchange, to its pins. Acquire: if it was closed meanwhile, the last use of it. */
     uint64_t word = opp_and(&region->word, ~(uint64_t)PURGING, acq_rel);
     OPP_ASSERT(word & PURGING); /* its reclaimer alone clears it */
-    if (word & CLOSED) unmap(region);
+    if (word & CLOSED) give_back(region);
     return result < 0 ? result : bytes;
 }
 
@@ -306,7 +354,7 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
          * since the taking began would have cleared LAZY. So if the region was closed meanwhile, its last use
          * was acquired in take. */
         if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
-        if (word & CLOSED) unmap(region);
+        if (word & CLOSED) give_back(region);
         return error == 0 ? bytes : error;
     }
     return finish_eagerly(region, bank, bytes, true); /* a pin came, and made the other bank current */

@@ -103,6 +103,56 @@ static void test_refusals(void) {
     CHECK(!opp_purge_look(region, &view));
 }
 
+/* A small region's address space is the next one's, without its pages, also where the kernel had them by
+ * MADV_FREE, but not where they are locked; a large one's is the kernel's again. */
+static void test_kept(void) {
+    for (int kind = 0; kind < 3; kind++) {
+        opp_purge *region = make(3 * page);
+        fill(region, 7, OPP_PURGE_INTACT);
+        uint8_t *place = pin(region, OPP_PURGE_INTACT);
+        opp_purge_unpin(region);
+        opp_purge_set_volatile(region, true);
+        if (kind == 1) CHECK_EQUAL(take(region, OPP_PURGE_LAZY), 3 * page);
+        bool is_locked = kind == 2 && mlock(place, page) == 0;
+        long before = resident(place);
+        opp_purge_close(region);
+        CHECK(before > 0);
+        CHECK(resident(place) <= 0); /* nor its marks */
+        region = make(3 * page);
+        uint8_t *again = pin(region, OPP_PURGE_INTACT);
+        CHECK(is_locked || again == place);
+        CHECK(is_all(again, 3 * page, 0));
+        opp_purge_unpin(region);
+        opp_purge_set_volatile(region, true);
+        CHECK_EQUAL(take(region, OPP_PURGE_LAZY), 3 * page);
+        opp_purge_close(region);
+    }
+    opp_purge *large = make(1024 * page);
+    fill(large, 1, OPP_PURGE_INTACT);
+    uint8_t *place = pin(large, OPP_PURGE_INTACT);
+    opp_purge_unpin(large);
+    long before = resident(place);
+    CHECK(before >= (long)(1024 * page));
+    opp_purge_close(large);
+    long after = resident(place);
+    CHECK(after < 0 || before - after >= (long)(1024 * page));
+}
+
+/* Many are mapped at a time, and none has what another has. */
+static void test_many(void) {
+    enum { COUNT = 2000 };
+    static opp_purge *many[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        many[i] = make(2 * page);
+        fill(many[i], (uint8_t)(i % 255 + 1), OPP_PURGE_INTACT);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(is_all(pin(many[i], OPP_PURGE_INTACT), 2 * page, (uint8_t)(i % 255 + 1)));
+        opp_purge_unpin(many[i]);
+        opp_purge_close(many[i]);
+    }
+}
+
 /* Places are used again; what was seen of a region is not taken from the one that came after it. */
 static void test_set(void) {
     enum { COUNT = 1000 };
@@ -118,7 +168,7 @@ static void test_set(void) {
         CHECK_EQUAL(found, COUNT);
         for (int i = 0; i < COUNT; i++) opp_purge_close(many[i]);
     }
-    CHECK(opp_purge_set_size(set) <= before + COUNT);
+    CHECK(opp_purge_set_size(set) <= before + COUNT + 64); /* some more are made at a time */
 
     opp_purge *region = make(page);
     opp_purge_set_volatile(region, true);
@@ -515,6 +565,8 @@ int main(void) {
     set = opp_purge_set_create();
     CHECK(set != NULL);
     test_refusals();
+    test_kept();
+    test_many();
     test_set();
     test_eager();
     test_ages();

@@ -10,7 +10,9 @@
  * returned.
  *
  * Regions belong to a set, which any thread may walk at any time. Opening, closing, walking and taking are
- * lock-free. If a region is closed while it is being taken, the later of the two threads unmaps it.
+ * lock-free. If a region is closed while it is being taken, the later of the two threads returns its memory.
+ * Small regions keep their address space, without pages, for the next ones of their size, until the set is
+ * destroyed.
  */
 #ifndef OPP_PURGE_H
 #define OPP_PURGE_H

@@ -75,6 +75,8 @@ static _Bool checked_pages_keep(uint64_t *word) {
 #define opp_pages_offer checked_pages_offer
 #define opp_pages_keep checked_pages_keep
 
+#define OPP_PURGE_ARENA 0 /* each has memory of its own, so that one that is unmapped is not used */
+
 CHECKED_CORE_BEGIN
 #include "../../COpportune/purge.c"
 CHECKED_CORE_END
@@ -248,6 +250,7 @@ static void purge_finish(void) {
     for (uint32_t thread = 1; thread < OPPX_THREADS; thread++)
         if (purge_run.own[thread] != NULL) opp_purge_close(purge_run.own[thread]);
     opp_purge_close(purge_run.region);
+    opp_purge_set_destroy(purge_run.set);
     if (purge_run.mapped != 0) oppx_fail("%u closed regions are still mapped", purge_run.mapped);
 }
 
