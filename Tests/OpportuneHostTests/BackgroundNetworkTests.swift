@@ -131,7 +131,8 @@ import Testing
     }
     func limits(deniesNetwork: Bool) -> AppLimits {
       AppLimits(
-        BackgroundLimits(devices: .standard), group: group.path, kept: [], deniesNetwork: deniesNetwork)
+        BackgroundLimits(devices: .standard), group: group.path, kept: [], deniesNetwork: deniesNetwork,
+        storage: AppStorage(.none, key: "none", name: "app", group: nil))
     }
     let (denied, allowed) = (limits(deniesNetwork: true), limits(deniesNetwork: false))
     for (state, isDropped) in [

@@ -47,6 +47,7 @@ import Testing
       X-Opportune-Suspend=refuse
       X-Opportune-Devices=allow
       X-Opportune-Network=allow
+      X-Opportune-Storage=20M
       X-Opportune-Supend=refuse
       X-Other=1
 
@@ -64,7 +65,7 @@ import Testing
     #expect(manifest.backgroundTime == .milliseconds(1500))
     #expect(manifest.grace == .seconds(30))
     #expect(manifest.locks == .terminate)
-    #expect(manifest.keepsDevices && manifest.deniesNetwork == false)
+    #expect(manifest.keepsDevices && manifest.deniesNetwork == false && manifest.storage?.rate == 20 << 20)
     #expect(manifest.notes.count == 3)
     for part in ["'fetch'", "'radio'", "'X-Opportune-Supend'"] {
       #expect(manifest.notes.contains { $0.contains(part) && $0.contains("/x/mail.desktop") }, "\(part)")
@@ -72,7 +73,7 @@ import Testing
     let least = try #require(try read(desktop("Exec=mailer")))
     #expect(least.name == "mail")
     #expect(least.isSuspendable && least.isShown && !least.exitsOnSuspend)
-    #expect(least.deniesNetwork == nil && !least.keepsDevices)
+    #expect(least.deniesNetwork == nil && !least.keepsDevices && least.storage == nil)
     #expect(least.grace == nil && least.locks == nil && least.backgroundTime == nil && least.folder == nil)
     #expect(try read(desktop("Hidden=true")) == nil)
   }
@@ -159,6 +160,7 @@ import Testing
       "UIBackgroundModes": ["location"], "UIApplicationExitsOnSuspend": true, "OpportuneTaskSeconds": 90,
       "OpportuneGraceSeconds": 2.5, "OpportuneLocks": "ignore", "OpportuneSuspend": "allow",
       "OpportuneDevices": "allow", "OpportuneNetwork": "deny",
+      "OpportuneStorage": "allow",
       "CFBundleVersion": "1",
       "OpportuneComand": 1,
     ]
@@ -170,7 +172,7 @@ import Testing
       #expect(manifest.folder == "/var" && manifest.modes == [.location] && manifest.exitsOnSuspend)
       #expect(manifest.backgroundTime == .seconds(90) && manifest.grace == .milliseconds(2500))
       #expect(manifest.locks == .ignore && manifest.isSuspendable && manifest.keepsDevices)
-      #expect(manifest.deniesNetwork == true)
+      #expect(manifest.deniesNetwork == true && manifest.storage == StorageLimit.none)
       #expect(manifest.notes == ["'\(file)': the key 'OpportuneComand' is not known and has no effect"])
     }
   }

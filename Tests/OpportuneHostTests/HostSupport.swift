@@ -15,7 +15,8 @@ final class Hosted {
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
     pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
-    devices: DeviceList? = nil, deniesNetwork: Bool = false, hibernatesAfter: Duration? = nil
+    devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
+    hibernatesAfter: Duration? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -28,7 +29,7 @@ final class Hosted {
     configuration.record = record
     (configuration.shortage, configuration.groupPressures) = (shortage, groupPressures)
     configuration.usesMemoryGroups = memoryGroups
-    configuration.deniesNetwork = deniesNetwork
+    (configuration.deniesNetwork, configuration.storage) = (deniesNetwork, storage)
     configuration.hibernatesAfter = hibernatesAfter
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)

@@ -57,7 +57,7 @@ struct DoctorCommand: AsyncParsableCommand {
   private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
     var diagnosis = diagnosis
     diagnosis.add(
-      [PowerEvents.finding()] + displayFindings() + [busFinding(), limitFinding()]
+      [PowerEvents.finding()] + displayFindings() + [busFinding(), limitFinding(), storageFinding()]
         + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
   }
@@ -113,6 +113,19 @@ private func limitFinding() -> Diagnosis.Finding {
     .system, "limits of background", .degraded, found: why,
     cost: "Programs of opportune host open graphics, cameras and sound behind too, and keep their network.",
     remedy: "Run the host as root, on Linux 5.7 or later, where control groups of version 2 are mounted.")
+}
+
+/// Whether `opportune host` could hold what background reads and writes to a rate here.
+private func storageFinding() -> Diagnosis.Finding {
+  guard let why = StorageSupport.lack() else {
+    return Diagnosis.Finding(
+      .system, "storage of background", .ok,
+      found: "opportune host may hold what background reads and writes to a rate")
+  }
+  return Diagnosis.Finding(
+    .system, "storage of background", .degraded, found: why,
+    cost: "--background-storage of opportune host, and OpportuneStorage in manifests, do nothing.",
+    remedy: "Run the host as root, where one of these is mounted and handed down to it.")
 }
 
 /// What standard output is written to.

@@ -66,7 +66,8 @@ struct HostCommand: ParsableCommand {
 
       Apps in background may not open cameras and input devices, and what else --deny-devices names, where the host may \
       attach BPF programs to control groups (root may); what they have open stays of use. With --deny-network, or by their \
-      manifest, they have no network there.
+      manifest, they have no network there. With --background-storage, or by their manifest, they read and write no faster \
+      than that there, where control groups can hold them to it.
 
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
@@ -115,6 +116,11 @@ struct HostCommand: ParsableCommand {
     help: "Apps in background have no network but the machine's own, unless their manifest allows it."
   )
   var denyNetwork = false
+  @Option(
+    help: ArgumentHelp(
+      "Bytes a second that apps in background read from, and write to, each block device, unless their manifest says "
+        + "otherwise: as 20M, 64K to 1024G; allow: as many as they like.", valueName: "rate"))
+  var backgroundStorage = StorageLimit.none.description
   @Flag(help: "Let go on what a host that was killed has left suspended, and end at once.") var sweep = false
   @Option(help: "Seconds that they go on first, to let go, 0 to 3600.") var lockGrace = 1.0
 
@@ -127,6 +133,15 @@ struct HostCommand: ParsableCommand {
     do throws(ProcessHostError) { _ = try DeviceList(denyDevices) } catch {
       throw ValidationError("--deny-devices: \(error.message)")
     }
+    _ = try storageLimit()
+  }
+
+  private func storageLimit() throws -> StorageLimit {
+    guard let limit = StorageLimit(backgroundStorage) else {
+      throw ValidationError(
+        "--background-storage is '\(backgroundStorage)': expected \(StorageLimit.expected)")
+    }
+    return limit
   }
 
   private func hibernatesAfter() throws -> Duration? {
@@ -160,6 +175,7 @@ struct HostCommand: ParsableCommand {
       configuration.hibernatesAfter = try hibernatesAfter()
       configuration.deniedDevices = try DeviceList(denyDevices)
       configuration.deniesNetwork = denyNetwork
+      configuration.storage = try storageLimit()
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
       if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Opportune
 import OpportuneApps
+import OpportuneBase
 import OpportuneReplay
 
 struct ReplayCommand: ParsableCommand {
@@ -144,13 +145,9 @@ struct ReplayCommand: ParsableCommand {
   }
 
   private func bytes(_ text: String, _ name: String) throws -> UInt64 {
-    let units: [Character: UInt64] = ["K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
-    let unit = text.last.flatMap { units[Character($0.uppercased())] }
-    let number = UInt64(unit == nil ? Substring(text) : text.dropLast())
-    guard let number, number > 0,
-      case (let product, let overflow) = number.multipliedReportingOverflow(by: unit ?? 1),
-      !overflow
-    else { throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G") }
-    return product
+    guard let count = byteCount(of: text) else {
+      throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G")
+    }
+    return count
   }
 }

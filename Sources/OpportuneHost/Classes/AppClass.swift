@@ -17,13 +17,7 @@ final class AppClass {
   /// - Parameter members: all processes of the app; asked until there are none that were not moved.
   init(_ pid: pid_t, share: CPUShare?, of members: () -> [pid_t]) {
     self.share = share?.adopt(pid) == 0 ? share : nil
-    var moved: Set<pid_t> = [pid]
-    for _ in 0..<50 where self.share != nil {
-      let new = members().filter { !moved.contains($0) }
-      if new.isEmpty { break }
-      for one in new { _ = self.share?.adopt(one) }
-      moved.formUnion(new)
-    }
+    self.share?.adopt(all: members)
     var found = opp_host_class()
     if opp_host_class_get(pid, &found) != 0 || found.policy == SCHED_FIFO || found.policy == SCHED_RR {
       found = opp_host_class(policy: SCHED_OTHER, nice: 0, io: 0)

@@ -8,26 +8,17 @@ final class CPUShare {
   /// - Parameter group: the app's group of version 2, if it has one.
   init?(key: String, name: String, group: ControlGroup?) {
     let made = ControllerGroup.make(
-      "cpu", files: ("cpu.idle", "cpu.idle"), key: key, name: name, group: group, root: Self.mounted)
+      "cpu", files: ("cpu.idle", "cpu.idle"), key: key, name: name, group: group,
+      root: { ControllerGroup.mount(of: "cpu") })
     guard let made else { return nil }
     self.group = made
   }
 
-  /// Where the hierarchy of version 1 with the CPU controller is mounted.
-  private static func mounted() -> String? {
-    guard let mounts = SystemFile.text("/proc/self/mountinfo") else { return nil }
-    for mount in mounts.split(separator: "\n") {
-      let words = mount.split(separator: " ")
-      guard let dash = words.firstIndex(of: "-"), words.count > dash + 3, words[dash + 1] == "cgroup",
-        words[dash + 3].split(separator: ",").contains("cpu"), words.count > 4
-      else { continue }
-      return String(words[4])
-    }
-    return nil
-  }
-
   /// - Returns: 0, or the number of the error.
   func adopt(_ pid: pid_t) -> Int32 { group.adopt(pid) }
+
+  /// - Parameter members: all processes of the app; asked until there are none that were not moved.
+  func adopt(all members: () -> [pid_t]) { group.adopt(all: members) }
 
   /// - Returns: 0, or the number of the error.
   func set(isBackground: Bool) -> Int32 {

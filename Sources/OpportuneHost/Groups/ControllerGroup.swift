@@ -47,6 +47,19 @@ struct ControllerGroup: Sendable {
     return ControllerGroup(path: path, root: root)
   }
 
+  /// Where the hierarchy of version 1 with a controller is mounted; `nil`: nowhere.
+  static func mount(of controller: String) -> String? {
+    guard let mounts = SystemFile.text("/proc/self/mountinfo") else { return nil }
+    for mount in mounts.split(separator: "\n") {
+      let words = mount.split(separator: " ")
+      guard let dash = words.firstIndex(of: "-"), words.count > dash + 3, words[dash + 1] == "cgroup",
+        words[dash + 3].split(separator: ",").contains(Substring(controller)), words.count > 4
+      else { continue }
+      return String(words[4])
+    }
+    return nil
+  }
+
   /// The folder of all groups of version 1 of one host.
   static func tree(key: String, in root: String) -> String { "\(root)/opportune/\(key)" }
 
@@ -55,6 +68,20 @@ struct ControllerGroup: Sendable {
 
   /// - Returns: 0, or the number of the error.
   func adopt(_ pid: pid_t) -> Int32 { entrance.map { SystemFile.write("\(pid)", to: $0) } ?? 0 }
+
+  /// Takes in all of an app.
+  ///
+  /// - Parameter members: its processes; asked until there are none that were not moved.
+  func adopt(all members: () -> [pid_t]) {
+    guard root != nil else { return }
+    var moved: Set<pid_t> = []
+    for _ in 0..<50 {
+      let new = members().filter { !moved.contains($0) }
+      if new.isEmpty { return }
+      for one in new { _ = adopt(one) }
+      moved.formUnion(new)
+    }
+  }
 
   /// Where they are without a host.
   func giveBack(_ members: [pid_t]) {

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import OpportuneApps
 
-/// What one app may not use while it is in background.
+/// What one app may not use, or not as it likes, while it is in background.
 ///
 /// Used by one thread at a time.
 final class AppLimits {
@@ -10,6 +10,7 @@ final class AppLimits {
   /// Hardware that it keeps in background.
   private let kept: Set<Hardware>
   private let deniesNetwork: Bool
+  private let storage: AppStorage
   private var denied: DeviceList?
   private var isOffline = false
   private var links: [Part: [OpenDescriptor]] = [:]
@@ -22,14 +23,18 @@ final class AppLimits {
   /// - Parameters:
   ///   - group: its control group; `nil`: it has none.
   ///   - deniesNetwork: whether it has no network in background.
-  init(_ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, deniesNetwork: Bool) {
+  ///   - storage: what it may read and write.
+  init(
+    _ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, deniesNetwork: Bool, storage: AppStorage
+  ) {
     (self.limits, self.group, self.kept) = (limits, group, kept)
-    self.deniesNetwork = deniesNetwork
+    (self.deniesNetwork, self.storage) = (deniesNetwork, storage)
   }
 
   /// What it may use all the same by now, for people.
   var notes: [String] {
-    (isBehind ? Part.allCases.compactMap { lacks[$0]?.message } : []) + (held.map { [$0] } ?? [])
+    let all = Part.allCases.map { lacks[$0] } + [storage.lack]
+    return (isBehind ? all.compactMap { $0?.message } : []) + (held.map { [$0] } ?? [])
   }
 
   /// Whether its packets are dropped now.
@@ -38,6 +43,10 @@ final class AppLimits {
   /// - Parameter members: its processes; those are looked at that may have devices open.
   func set(_ restrictions: Restrictions, members: () -> [pid_t]) {
     isBehind = restrictions.cpu == .background
+    // Of what does not run nothing changes: it is in background, or is to end as it was.
+    if restrictions.storage != .none {
+      storage.set(isLimited: restrictions.storage == .background, members: members)
+    }
     // What is frozen keeps its connections: its peers wait. What is dropped for long costs seconds later.
     let goesOffline = deniesNetwork && restrictions.network == .background
     if goesOffline != isOffline {
@@ -61,5 +70,10 @@ final class AppLimits {
   }
 
   /// As without a host.
-  func lift() { set(.unrestricted, members: { [] }) }
+  ///
+  /// - Parameter members: its processes.
+  func lift(_ members: [pid_t]) {
+    set(.unrestricted, members: { members })
+    storage.lift(members)
+  }
 }

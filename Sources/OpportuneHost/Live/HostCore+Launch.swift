@@ -18,7 +18,7 @@ extension HostCore {
     let entrance = memory?.entrance.map { open($0, O_WRONLY | O_CLOEXEC) } ?? -1
     defer { for one in [folder, entrance] where one >= 0 { close(one) } }
     // It is born with the limits of background: what is open once stays so.
-    let limits = limits(of: group?.path, declared)
+    let limits = limits(name, group?.path, declared)
     if !foreground { limits.set(background, members: { [] }) }
     var pidfd: Int32 = -1
     let pid = withArray(command) { arguments in
@@ -35,6 +35,7 @@ extension HostCore {
       }
     }
     guard pid > 0 else {
+      limits.lift([])
       group?.remove()
       memory?.remove()
       throw ProcessHostError(.program(path, -pid))

@@ -74,6 +74,8 @@ final class HostCore {
     LeftChildren.reap()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
+    let groups = leftovers.compactMap(\.group.cgroup)
+    StorageGroup.sweep(key: key, groups: groups, root: StorageSupport.system.blkio)
     _ = record?.keep(Set(leftovers.compactMap(\.mark)))
     for left in leftovers {
       // Two of one name are two apps.
@@ -92,7 +94,15 @@ final class HostCore {
   }
 
   /// What is missing here, for people.
-  var notes: [String] { maker.notes + limits.notes(hasGroups: maker.tree != nil) }
+  var notes: [String] { maker.notes + limits.notes(hasGroups: maker.tree != nil) + storageNotes }
+
+  private var storageNotes: [String] {
+    let group = maker.tree == nil ? nil : ControlGroupTree.ownGroup()
+    guard configuration.storage.rate != nil,
+      let lack = StorageSupport.system.lack(configuration.storage, inGroup: group)
+    else { return [] }
+    return [lack.message]
+  }
 
   var now: Moment { Moment.zero + began.duration(to: .now) }
 
@@ -182,7 +192,7 @@ final class HostCore {
     let classes = AppClass(first, share: share, of: group.members)
     let app = HostedProcess(
       id: id, name: name, group: group, mark: mark, classes: classes, memory: memory,
-      limits: limits ?? self.limits(of: group.cgroup, declared), child: child, declared: declared,
+      limits: limits ?? self.limits(name, group.cgroup, declared), child: child, declared: declared,
       notes: notes, now: now)
     apps[name] = app
     app.note(maker.note(name, mark, group))
@@ -190,6 +200,7 @@ final class HostCore {
       try post(foreground ? .launch : .launchInBackground(.user), to: app) { core in core.hold(app) }
     } catch {
       apps[name] = nil
+      app.limits.lift(group.members())
       maker.forget(mark)
       classes.remove()
       memory?.remove()
@@ -206,10 +217,12 @@ final class HostCore {
   }
 
   /// - Parameter group: the app's control group, if it has one.
-  func limits(of group: String?, _ declared: HostManifest?) -> AppLimits {
+  func limits(_ name: String, _ group: String?, _ declared: HostManifest?) -> AppLimits {
     AppLimits(
       limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [],
-      deniesNetwork: declared?.deniesNetwork ?? limits.deniesNetwork)
+      deniesNetwork: declared?.deniesNetwork ?? limits.deniesNetwork,
+      storage: AppStorage(
+        declared?.storage ?? configuration.storage, key: key, name: name, group: group))
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
@@ -387,7 +400,7 @@ final class HostCore {
     app.client = nil
     front.ended(app.name)
     app.leaveChild()
-    app.limits.lift()
+    app.limits.lift([])
     app.group.remove()
     maker.forget(app.mark)
     app.classes.remove()
@@ -405,7 +418,7 @@ final class HostCore {
       try? app.group.thaw()
       app.classes.giveBack(app.group.members)
       app.memory?.giveBack(app.group.members())
-      app.limits.lift()
+      app.limits.lift(app.group.members())
       app.client?.close("the host ends")
       app.client = nil
       if app.watched >= 0 { close(app.watched) }

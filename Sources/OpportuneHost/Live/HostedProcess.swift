@@ -198,6 +198,8 @@ package struct HostConfiguration: Sendable {
   package var deniedDevices = DeviceList.ordinary
   /// Whether apps in background have no network but the machine's own, unless their manifest says so.
   package var deniesNetwork = false
+  /// How fast apps in background read and write, unless their manifest says so.
+  package var storage = StorageLimit.none
   /// Whether classes of the CPU are set by a control group where that may be.
   package var usesCPUGroups = true
   /// Whether memory is counted by a control group where that may be.

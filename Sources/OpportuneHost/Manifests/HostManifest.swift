@@ -28,6 +28,8 @@ package struct HostManifest: Sendable, Hashable {
   package var keepsDevices = false
   /// Whether it has no network in background; `nil`: as the host says.
   package var deniesNetwork: Bool?
+  /// How fast it reads and writes in background; `nil`: as the host says.
+  package var storage: StorageLimit?
   /// Whether lists show it while it does not run.
   package var isShown = true
   /// Whether it needs a terminal, which the host has none of.
@@ -106,7 +108,7 @@ extension HostManifest {
       command.append(text)
     }
     var settings: [String: String] = [:]
-    for name in ["Folder", "Locks", "Suspend", "Devices", "Network"] {
+    for name in ["Folder", "Locks", "Suspend", "Devices", "Network", "Storage"] {
       settings["Opportune" + name] = try string("Opportune" + name)
     }
     var grace: Double?
@@ -120,11 +122,12 @@ extension HostManifest {
     try take(
       prefix: "Opportune", folder: ("OpportuneFolder", settings["OpportuneFolder"]),
       locks: settings["OpportuneLocks"], suspend: settings["OpportuneSuspend"],
-      devices: settings["OpportuneDevices"], network: settings["OpportuneNetwork"], grace: grace)
+      devices: settings["OpportuneDevices"], network: settings["OpportuneNetwork"],
+      storage: settings["OpportuneStorage"], grace: grace)
     take(result.manifest.backgroundModes, unknown: result.unknownModes)
     let own: Set = [
       "OpportuneCommand", "OpportuneFolder", "OpportuneLocks", "OpportuneSuspend", "OpportuneGraceSeconds",
-      "OpportuneDevices", "OpportuneNetwork",
+      "OpportuneDevices", "OpportuneNetwork", "OpportuneStorage",
     ]
     // An Info.plist has many keys that say nothing to a host; ours may be misspelt.
     for key in result.unknownKeys where key.hasPrefix("Opportune") && !own.contains(key) {
@@ -150,7 +153,7 @@ extension HostManifest {
 
   private mutating func take(
     prefix: String, folder: (key: String, value: String?), locks: String?, suspend: String?,
-    devices: String?, network: String?, grace: Double?
+    devices: String?, network: String?, storage: String?, grace: Double?
   ) throws(HostManifestError) {
     if let path = folder.value {
       guard path.hasPrefix("/"), !path.utf8.contains(0) else {
@@ -167,6 +170,12 @@ extension HostManifest {
     isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
     keepsDevices = try allows(devices, prefix + "Devices") ?? false
     deniesNetwork = try allows(network, prefix + "Network").map { !$0 }
+    if let storage {
+      guard let limit = StorageLimit(storage) else {
+        throw ValueError(storage, StorageLimit.expected).at(prefix + "Storage", in: file)
+      }
+      self.storage = limit
+    }
     if let grace {
       guard (0.1...3600).contains(grace) else {
         throw ValueError("\(grace)", "0.1 to 3600 seconds").at(prefix + "GraceSeconds", in: file)
@@ -241,10 +250,11 @@ extension HostManifest {
       suspend: try read(Self.prefix + "Suspend", entry.string),
       devices: try read(Self.prefix + "Devices", entry.string),
       network: try read(Self.prefix + "Network", entry.string),
+      storage: try read(Self.prefix + "Storage", entry.string),
       grace: try read(Self.prefix + "GraceSeconds", entry.number))
     let known: Set = [
       "Name", "ExitsOnSuspend", "TaskSeconds", "BackgroundModes", "Locks", "Suspend", "GraceSeconds",
-      "Devices", "Network",
+      "Devices", "Network", "Storage",
     ]
     for key in entry.values.keys.sorted() where key.hasPrefix(Self.prefix) {
       guard !known.contains(String(key.dropFirst(Self.prefix.count))) else { continue }
