@@ -70,6 +70,27 @@ import Testing
     for name in names { #expect(try tree.read(name).hasPrefix("254:0 0")) }
   }
 
+  // R-DISK-02
+  @Test func whatAHostHasLeftIsSweptInBothVersions() throws {
+    let tree = try FakeTree()
+    try tree.write("group/io.max", "8:16 rbps=1 wbps=2 riops=max wiops=max\n")
+    try tree.write("blkio/cgroup.procs", "")
+    for key in ["key", "other"] {
+      for name in ["read", "write"] {
+        try tree.write("blkio/opportune/\(key)/app/blkio.throttle.\(name)_bps_device", "254:0 9\n")
+      }
+      try tree.write("blkio/opportune/\(key)/app/cgroup.procs", "4711\n")
+    }
+    StorageGroup.sweep(key: "key", groups: [tree.path + "/group"], root: tree.path + "/blkio")
+    #expect(try tree.read("group/io.max").hasPrefix("8:16 rbps=max wbps=max"))
+    #expect(try tree.read("blkio/cgroup.procs") == "4711")
+    for name in ["read", "write"] {
+      let file = "app/blkio.throttle.\(name)_bps_device"
+      #expect(try tree.read("blkio/opportune/key/" + file).hasPrefix("254:0 0"))
+      #expect(try tree.read("blkio/opportune/other/" + file) == "254:0 9\n")
+    }
+  }
+
   @Test func theVersionThatWorksIsChosenAndALackIsTold() throws {
     let tree = try FakeTree()
     func lack(_ group: String?, _ blkio: String?) -> String? {
