@@ -78,15 +78,13 @@
 #define OPP_PURGE_ARENA (256u << 10)
 #endif
 
+/* All that a pin needs on one line: in a large cache it is cold. */
 struct opp_purge {
-    _Alignas(64) _Atomic(uint64_t) word; /* on a line with the stamp, which unpinning writes too */
+    _Alignas(64) _Atomic(uint64_t) word;
     _Atomic(uint64_t) used_ns;
-    /* Set by open before it publishes the word. The banks are for threads that may access the memory, the
-     * rest for all. */
-    _Alignas(64) uint8_t *bank[2];
-    /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy reclaimer's, then who resolves
-     * it. Without pages of their own once LAZY is cleared. */
-    uint16_t *mark;
+    /* Set by open before it publishes the word. The memory is for threads that may access it, the rest for
+     * all: two banks, and the marks. */
+    uint8_t *base;
     opp_purge_set *set;
     _Atomic(uint64_t) bytes;
     _Atomic(uint64_t) born;
@@ -95,6 +93,8 @@ struct opp_purge {
     _Atomic(uint32_t) next_free; /* index + 1, or 0 */
     uint32_t index;
 };
+
+_Static_assert(sizeof(opp_purge) == 64, "one line");
 
 struct opp_purge_set {
     size_t page;
@@ -108,7 +108,13 @@ struct opp_purge_set {
 };
 
 static uint8_t *current(const opp_purge *region, uint64_t word) {
-    return region->bank[(word & BANK) != 0];
+    return region->base + ((word & BANK) != 0 ? opp_load(&region->bytes, relaxed) : 0);
+}
+
+/* By page: a word that was not zero, or NO_WORD; the lazy reclaimer's, then who resolves it. Without pages of
+ * their own once LAZY is cleared. */
+static uint16_t *marks(const opp_purge *region) {
+    return (uint16_t *)(void *)(region->base + 2 * opp_load(&region->bytes, relaxed));
 }
 
 static uint64_t lost(uint64_t word) {
@@ -209,15 +215,8 @@ static void push(opp_purge *region, size_t pages) {
 /* The size of both banks and the marks, in whole pages. */
 static size_t mapped(const opp_purge_set *set, size_t bytes) {
     OPP_ASSERT(bytes % set->page == 0);
-    size_t marks = bytes / set->page * sizeof(uint16_t);
-    return 2 * bytes + (marks + set->page - 1) / set->page * set->page;
-}
-
-static void set_memory(opp_purge *region, uint8_t *base, size_t bytes) {
-    region->bank[0] = base;
-    region->bank[1] = base + bytes;
-    region->mark = (uint16_t *)(void *)(base + 2 * bytes);
-    opp_store(&region->bytes, bytes, relaxed);
+    size_t marked = bytes / set->page * sizeof(uint16_t);
+    return 2 * bytes + (marked + set->page - 1) / set->page * set->page;
 }
 
 /* Returns the memory, which no thread uses any more. What the kernel does not make zero is not kept, nor what
@@ -225,9 +224,9 @@ static void set_memory(opp_purge *region, uint8_t *base, size_t bytes) {
 static void give_back(opp_purge *region) {
     opp_purge_set *set = region->set;
     size_t bytes = opp_load(&region->bytes, relaxed), pages = bytes / set->page;
-    if (pages <= SMALL && opp_pages_drop(region->bank[0], mapped(set, bytes)) == 0)
+    if (pages <= SMALL && opp_pages_drop(region->base, mapped(set, bytes)) == 0)
         return push(region, pages);
-    opp_pages_unmap(region->bank[0], mapped(set, bytes));
+    opp_pages_unmap(region->base, mapped(set, bytes));
     push(region, 0);
 }
 
@@ -245,7 +244,8 @@ static opp_purge *map_regions(opp_purge_set *set, size_t bytes) {
             opp_pages_unmap(base + i * size, (count - i) * size);
             break;
         }
-        set_memory(region, base + i * size, bytes);
+        region->base = base + i * size;
+        opp_store(&region->bytes, bytes, relaxed);
         if (first == NULL) first = region;
         else push(region, pages);
     }
@@ -255,7 +255,7 @@ static opp_purge *map_regions(opp_purge_set *set, size_t bytes) {
 void opp_purge_set_destroy(opp_purge_set *set) {
     for (size_t pages = 1; pages <= SMALL; pages++)
         for (opp_purge *region = pop(set, pages); region != NULL; region = pop(set, pages))
-            opp_pages_unmap(region->bank[0], mapped(set, pages * set->page));
+            opp_pages_unmap(region->base, mapped(set, pages * set->page));
     for (uint32_t i = 0; i < CHUNKS; i++) {
         opp_purge *chunk = opp_load(&set->chunk[i], relaxed);
         if (chunk != NULL) opp_unmap(chunk, chunk_bytes(i));
@@ -304,7 +304,7 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
         const uint64_t *page = (const uint64_t *)(const void *)(bank + i * page_bytes);
         size_t word = 0;
         while (word < words && page[word] == 0) word++;
-        region->mark[i] = word < words ? (uint16_t)word : NO_WORD;
+        marks(region)[i] = word < words ? (uint16_t)word : NO_WORD;
     }
 }
 
@@ -312,7 +312,7 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
  * to drop stay until the close. */
 static void drop_marks(opp_purge *region) {
     size_t bytes = opp_load(&region->bytes, relaxed);
-    (void)opp_pages_drop(region->mark, mapped(region->set, bytes) - 2 * bytes);
+    (void)opp_pages_drop(marks(region), mapped(region->set, bytes) - 2 * bytes);
 }
 
 /* The bank is not current, and belongs to this reclaimer. */
@@ -333,9 +333,10 @@ static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, b
 static bool is_all_there(opp_purge *region, uint8_t *bank) {
     size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
     for (size_t i = 0; i < pages; i++) {
-        if (region->mark[i] == NO_WORD) continue;
-        OPP_ASSERT(region->mark[i] < page / sizeof(uint64_t));
-        if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + region->mark[i])) return false;
+        uint16_t word = marks(region)[i];
+        if (word == NO_WORD) continue;
+        OPP_ASSERT(word < page / sizeof(uint64_t));
+        if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + word)) return false;
     }
     return true;
 }

@@ -19,21 +19,21 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     public var evictions: UInt64 = 0
   }
 
-  /// A node of the list from the least to the most recent use. The table alone retains entries, and only
-  /// entries in the table are in the list.
+  /// A value's memory, and a node of the list from the least to the most recent use. The table alone retains
+  /// entries, and only entries in the table are in the list.
   @usableFromInline
-  final class Entry {
-    @usableFromInline let key: Key
-    @usableFromInline let region: PurgeableRegion
-    @usableFromInline let count: Int
-    @usableFromInline unowned(unsafe) var older: Entry?
-    @usableFromInline unowned(unsafe) var newer: Entry?
+  final class Entry: PurgeableRegion, @unchecked Sendable {
+    // Changed while the entry is in no table, by the thread that has the only reference.
+    @usableFromInline @exclusivity(unchecked) var key: Key
+    @usableFromInline @exclusivity(unchecked) var count: Int
+    // Used under the cache's lock alone.
+    @usableFromInline @exclusivity(unchecked) unowned(unsafe) var older: Entry?
+    @usableFromInline @exclusivity(unchecked) unowned(unsafe) var newer: Entry?
 
-    @inlinable
-    init(_ key: Key, _ region: PurgeableRegion, _ count: Int) {
-      self.key = key
-      self.region = region
-      self.count = count
+    @usableFromInline
+    init(_ app: AppMemory, _ key: Key, count: Int, group: UInt32) throws(MemoryError) {
+      (self.key, self.count) = (key, count)
+      try super.init(app, bytes: count, group: group)
     }
   }
 
@@ -43,13 +43,14 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   public let costLimit: Int
   /// Counted without the lock; orders nothing.
   @usableFromInline let hits = Atomic<UInt64>(0)
-  // Everything below is used under the lock alone.
+  // Everything below is used under the lock alone, by no two accesses that overlap. The runtime's check of that
+  // would take as long as the look-up.
   @usableFromInline let lock = Lock()
-  @usableFromInline var entries: [Key: Entry] = [:]
-  @usableFromInline unowned(unsafe) var oldest: Entry?
-  @usableFromInline unowned(unsafe) var newest: Entry?
-  @usableFromInline var cost = 0
-  @usableFromInline var counted = Counters()
+  @usableFromInline @exclusivity(unchecked) var entries: [Key: Entry] = [:]
+  @usableFromInline @exclusivity(unchecked) unowned(unsafe) var oldest: Entry?
+  @usableFromInline @exclusivity(unchecked) unowned(unsafe) var newest: Entry?
+  @usableFromInline @exclusivity(unchecked) var cost = 0
+  @usableFromInline @exclusivity(unchecked) var counted = Counters()
 
   init(_ app: AppMemory, costLimit: Int, group: UInt32) throws(MemoryError) {
     guard costLimit > 0 else { throw .range("a cache's cost limit", costLimit, "more than 0") }
@@ -75,7 +76,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
       remove(key)
       return false
     }
-    let entry = Entry(key, try region(size, for: key, filledWith: bytes), bytes.count)
+    let entry = try entry(size, for: key, filledWith: bytes)
     let dropped = lock.withLock { () -> [Entry] in
       var dropped = entries[key].map { [drop($0)] } ?? []
       while cost + size > costLimit, let entry = evictOldest() { dropped.append(entry) }
@@ -105,24 +106,25 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     return try insert(Array(bytes), for: key)
   }
 
-  /// Memory that contains the bytes and may be taken. Where the key is new and there is no room, it is that
-  /// of the oldest entry, if nobody reads that.
+  /// An entry that contains the bytes and may be taken. Where the key is new and there is no room, it is the
+  /// oldest one, if nobody reads that.
   @inlinable
-  func region(
+  func entry(
     _ size: Int, for key: Key, filledWith bytes: UnsafeRawBufferPointer
-  ) throws(MemoryError) -> PurgeableRegion {
+  ) throws(MemoryError) -> Entry {
     var evicted = lock.withLock {
-      entries[key] == nil && cost + size > costLimit && oldest?.region.bytes == size ? evictOldest() : nil
+      entries[key] == nil && cost + size > costLimit && oldest?.bytes == size ? evictOldest() : nil
     }
     // Who reads the evicted entry holds a reference; no other can be made, since the table has it no more.
-    if isKnownUniquelyReferenced(&evicted), let region = evicted?.region, region.replace(with: bytes) {
-      return region
+    if isKnownUniquelyReferenced(&evicted), let entry = evicted, entry.replace(with: bytes) {
+      (entry.key, entry.count) = (key, bytes.count)
+      return entry
     }
-    let region = try PurgeableRegion(app, bytes: bytes.count, group: group)
-    _ = region.replace(with: bytes)
+    let entry = try Entry(app, key, count: bytes.count, group: group)
+    _ = entry.replace(with: bytes)
     // Only now, when it is filled.
-    region.setVolatile(true)
-    return region
+    entry.setVolatile(true)
+    return entry
   }
 
   /// Calls `body` with the bytes of a key.
@@ -136,11 +138,11 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
     guard let (entry, bytes) = pin(key) else { return nil }
-    defer { entry.region.unpin() }
+    defer { entry.unpin() }
     return try body(bytes)
   }
 
-  /// The entry of a key, which stays as it is until its region is unpinned, and its bytes; `nil` where they
+  /// The entry of a key, which stays as it is until it is unpinned, and its bytes; `nil` where they
   /// are not there.
   @inlinable
   func pin(_ key: Key) -> (Entry, UnsafeRawBufferPointer)? {
@@ -156,15 +158,15 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
       return entry
     }
     guard let found else { return nil }
-    let pin = found.region.pin()
+    let pin = found.pin()
     switch pin.found {
     case .intact:
       hits.add(1, ordering: .relaxed)
       return (found, UnsafeRawBufferPointer(start: pin.memory, count: found.count))
     case .empty:
-      found.region.unpinEmpty(isFilled: false)
+      found.unpinEmpty(isFilled: false)
     case .busy:
-      found.region.unpinBusy(pin)
+      found.unpinBusy(pin)
     }
     let gone = lock.withLock { () -> Entry? in
       counted.misses += 1
@@ -211,7 +213,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   @inlinable
   func drop(_ entry: Entry) -> Entry {
     entries[entry.key] = nil
-    cost -= entry.region.bytes
+    cost -= entry.bytes
     unlink(entry)
     return entry
   }

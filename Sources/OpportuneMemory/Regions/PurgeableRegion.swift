@@ -3,9 +3,10 @@ import Glibc
 
 /// A purgeable region of an app in the C core. It is closed with its last reference; a pin holds one.
 ///
-/// All members may be used from any thread; none blocks.
+/// All members may be used from any thread; none blocks. A class to inherit from, so that who keeps more of a
+/// region, as a cache does of its entries, keeps it in one object.
 @usableFromInline
-final class PurgeableRegion: @unchecked Sendable {
+class PurgeableRegion: @unchecked Sendable {
   // The C object is thread-safe.
   private let raw: OpaquePointer
   /// Retains the set that contains the region.
@@ -54,14 +55,14 @@ final class PurgeableRegion: @unchecked Sendable {
   }
 
   @usableFromInline
-  func pin() -> Pin {
+  final func pin() -> Pin {
     var memory: UnsafeMutableRawPointer?
     let access = opp_purge_pin(raw, &memory)
     if let memory { return Pin(access == .OPP_PURGE_INTACT ? .intact : .empty, memory) }
     return pinBusy()
   }
 
-  private func pinBusy() -> Pin {
+  private final func pinBusy() -> Pin {
     app.broker.makeRoom(for: bytes)
     let own = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: pageSize)
     own.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
@@ -72,11 +73,11 @@ final class PurgeableRegion: @unchecked Sendable {
 
   /// Ends a pin that found the content intact, or whose content was made or dropped.
   @usableFromInline
-  func unpin() { opp_purge_unpin(raw) }
+  final func unpin() { opp_purge_unpin(raw) }
 
   /// Ends a pin whose result was busy.
   @usableFromInline
-  func unpinBusy(_ pin: Pin) {
+  final func unpinBusy(_ pin: Pin) {
     pin.memory.deallocate()
     app.record.ownBuffers.subtract(UInt64(bytes), ordering: .relaxed)
     app.broker.subtract(UInt64(bytes))
@@ -85,7 +86,7 @@ final class PurgeableRegion: @unchecked Sendable {
 
   /// Ends a pin that found no content, and records whether the content exists now.
   @usableFromInline
-  func unpinEmpty(isFilled: Bool) {
+  final func unpinEmpty(isFilled: Bool) {
     if isFilled { opp_purge_filled(raw) } else { opp_purge_emptied(raw) }
     opp_purge_unpin(raw)
   }
@@ -95,7 +96,7 @@ final class PurgeableRegion: @unchecked Sendable {
   /// - Parameter contents: as large as the region at most.
   /// - Returns: false where somebody does hold one; nothing is replaced then.
   @usableFromInline
-  func replace(with contents: UnsafeRawBufferPointer) -> Bool {
+  final func replace(with contents: UnsafeRawBufferPointer) -> Bool {
     let pin = pin()
     switch pin.found {
     case .intact:
@@ -113,20 +114,20 @@ final class PurgeableRegion: @unchecked Sendable {
     return true
   }
 
-  private func copy(_ contents: UnsafeRawBufferPointer, to memory: UnsafeMutableRawPointer) {
+  private final func copy(_ contents: UnsafeRawBufferPointer, to memory: UnsafeMutableRawPointer) {
     UnsafeMutableRawBufferPointer(start: memory, count: bytes).copyMemory(from: contents)
   }
 
   /// Makes room before a pin fills the region again, as for a new region.
   @usableFromInline
-  func makeRoom() { app.broker.refill(UInt64(bytes)) }
+  final func makeRoom() { app.broker.refill(UInt64(bytes)) }
 
   @usableFromInline
-  func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
+  final func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
 
-  func updateDrawing() { app.broker.updateDrawing(raw, view, of: app.record) }
+  final func updateDrawing() { app.broker.updateDrawing(raw, view, of: app.record) }
 
-  var view: opp_purge_view {
+  final var view: opp_purge_view {
     var view = opp_purge_view()
     _ = opp_purge_look(raw, &view)
     return view
@@ -134,13 +135,13 @@ final class PurgeableRegion: @unchecked Sendable {
 
   /// Releases the pages, whether the region is volatile or not. Returns the bytes; 0 where it is in use or
   /// released already.
-  func revoke() -> Int {
+  final func revoke() -> Int {
     var seen = view
     return max(0, Int(opp_purge_revoke(raw, &seen)))
   }
 
   /// Takes the region. Returns the bytes released; 0 where it is in use.
-  func take(_ mode: PurgeMode) throws(MemoryError) -> Int {
+  final func take(_ mode: PurgeMode) throws(MemoryError) -> Int {
     var seen = view
     let result = opp_purge_take(raw, &seen, mode.raw)
     guard result >= 0 else { throw .refused("\(bytes) bytes were not given back", Int32(-result)) }
