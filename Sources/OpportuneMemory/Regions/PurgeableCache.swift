@@ -43,8 +43,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   public let costLimit: Int
   /// Counted without the lock; orders nothing.
   @usableFromInline let hits = Atomic<UInt64>(0)
-  // Everything below is used under the lock alone, by no two accesses that overlap. The runtime's check of that
-  // would take as long as the look-up.
+  // Everything below is used under the lock alone, by no two accesses that overlap. The runtime's check of
+  // that would take as long as the look-up.
   @usableFromInline let lock = Lock()
   @usableFromInline @exclusivity(unchecked) var entries: [Key: Entry] = [:]
   @usableFromInline @exclusivity(unchecked) unowned(unsafe) var oldest: Entry?
