@@ -1,4 +1,6 @@
+import COpportune
 import Dispatch
+import Foundation
 import Glibc
 import OpportuneBase
 import OpportuneScheduler
@@ -116,6 +118,46 @@ import Testing
     without.write([2])
     #expect(try await received.value == [2])
     try await without.end()
+  }
+
+  // R-NET-03 R-CPU-01
+  /// Its thread stays in the background's class, and would hold a mutex for which foreground workers wait.
+  @Test(.enabled(if: geteuid() == 0, "only root can become an ordinary user"))
+  func aBrokerMadeInTheBackgroundsClassWatchesNothing() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      var none = rlimit(rlim_cur: 0, rlim_max: 0)
+      precondition(setrlimit(__rlimit_resource_t(__RLIMIT_NICE.rawValue), &none) == 0, "the limit is lowered")
+      precondition(
+        setgroups(0, nil) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "privileges are dropped")
+      let scheduler = try Scheduler()
+      let broker = try await Self.makeBrokerInBackground()
+      let app = try scheduler.makeApp(named: "front")
+      let io = try broker.makeIO(for: app)
+      let (end, peer) = try await connectedPair(io, try broker.makeApp(named: "peer"))
+      precondition(io.entry.readiness?.watches(end.rawValue) == false, "it is not watched")
+      let received = Task {
+        try await app.task {
+          let buffer = try IOBuffer(count: 64)
+          return try buffer.bytes(in: 0..<(try await io.receive(end, into: buffer)))
+        }.value
+      }
+      precondition([1].withUnsafeBytes { write(peer.rawValue, $0.baseAddress, 1) } == 1, "the peer writes")
+      let bytes = try await received.value
+      precondition(bytes == [1], "the receive ends")
+      exit(7)
+    }
+  }
+
+  /// Made on a thread of its own, which moves to `SCHED_IDLE` first.
+  private static func makeBrokerInBackground() async throws -> IOBroker {
+    try await withCheckedThrowingContinuation { continuation in
+      Thread {
+        var idle = opp_sched_params()
+        idle.policy = OPP_CLASS_IDLE
+        precondition(opp_thread_set_sched(0, &idle) == 0, "anybody may become idle")
+        continuation.resume(with: Result { try IOBroker() })
+      }.start()
+    }
   }
 
   // R-NET-03

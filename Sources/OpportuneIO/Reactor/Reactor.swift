@@ -339,6 +339,7 @@ extension Reactor {
     ordinary.slice_ns = KernelPriority.foregroundSliceNanoseconds
     let error = opp_thread_set_sched(0, &ordinary)
     guard error != 0 else { return }
+    watched.turnOff()
     logger.warning(
       "the broker's thread stays in the class of the thread that made it; foreground I/O may wait for background CPU time",
       metadata: [

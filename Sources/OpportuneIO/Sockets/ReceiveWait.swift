@@ -122,12 +122,16 @@ final class ReceiveWait: ReadinessDelegate, @unchecked Sendable {
 /// The descriptors that the workers of schedulers watch for the broker: sockets that it has made for active
 /// apps. It closes them itself, so it knows until when a number means the same socket.
 ///
-/// Reactor's thread only: it alone adds and removes, and is of an ordinary class.
+/// Reactor's thread only: it alone adds and removes, and is of an ordinary class, or turns this off.
 final class WatchedDescriptors {
-  private let isOn: Bool
+  private var isOn: Bool
   private var readinesses: [Int32: [DescriptorReadiness]] = [:]
 
   init(isOn: Bool) { self.isOn = isOn }
+
+  /// Nothing is watched: the thread is of the background's class, and would keep the epoll's mutex, for which
+  /// workers of the foreground wait. Before the first socket.
+  func turnOff() { isOn = false }
 
   /// Watches a socket of the app from now on, if the app is active.
   func add(_ descriptor: Int32, of app: AppEntry) {
