@@ -66,6 +66,68 @@ import Testing
       results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
   }
 
+  /// What a hypervisor does to a machine's disk says nothing of a contender.
+  @Test func requestsOfAStandstillAreLeftOut() {
+    let ms: UInt64 = 1_000_000
+    func short(_ intended: UInt64, _ answered: UInt64) -> ServeSample {
+      ServeSample(kind: .short, question: 0, intended: intended, sent: intended, answered: answered)
+    }
+    let caught = [short(90 * ms, 101 * ms), short(150 * ms, 700 * ms), short(705 * ms, 706 * ms)]
+    let others = [short(90 * ms, 99 * ms), short(711 * ms, 715 * ms)]
+    let outcome = ServeOutcome(
+      measured: 1..<1000 * ms, end: 1000 * ms, samples: caught + others + [short(600 * ms, 0)], slices: [],
+      standstills: [100 * ms..<700 * ms], count: EngineCount(), resident: 0, isRealTime: true)
+    #expect(caught.allSatisfy(outcome.isCaught) && !others.contains(where: outcome.isCaught))
+    var tally = ServeTally(contender: "threads", load: .full)
+    tally.count(outcome, rule: NoiseRule(), cores: 2, runStart: 0)
+    #expect(tally.accounts[.short]?.intendedFinish.count == 2)
+    var noise = NoiseReport()
+    noise.count(standstills: outcome.standstills + [800 * ms..<900 * ms])
+    #expect(noise.standstills == 2 && noise.standstillSeconds == 0.7 && noise.standstillMax == 0.6)
+    let footer = ReportTable.footer(noise, wasInterrupted: false).joined()
+    #expect(footer.contains("the device stood still 2 times, 0.70 s in all, 0.60 s at most"))
+    #expect(!ReportTable.footer(NoiseReport(), wasInterrupted: false).joined().contains("stood still"))
+  }
+
+  /// It had something to do all the time, and ended nothing.
+  @Test func aStandstillIsFound() {
+    let ms: UInt64 = 1_000_000
+    var finder = StandstillFinder()
+    for time in stride(from: 0, through: 200, by: 5) as StrideThrough<UInt64> {
+      finder.look(completed: time, inFlight: 3, at: time * ms)
+    }
+    for time in stride(from: 205, through: 400, by: 5) as StrideThrough<UInt64> {
+      finder.look(completed: 200, inFlight: 3, at: time * ms)
+    }
+    #expect(finder.found.isEmpty, "it is not over")
+    finder.look(completed: 203, inFlight: 0, at: 405 * ms)
+    #expect(finder.found == [200 * ms..<405 * ms])
+    // Nothing to do for long; then one that takes no longer than a flush may.
+    finder.look(completed: 203, inFlight: 0, at: 900 * ms)
+    finder.look(completed: 203, inFlight: 1, at: 905 * ms)
+    finder.look(completed: 204, inFlight: 0, at: 945 * ms)
+    #expect(finder.found.count == 1)
+    finder.look(completed: 204, inFlight: 2, at: 950 * ms)
+    finder.end(at: 1100 * ms)
+    #expect(finder.found.last == 945 * ms..<1100 * ms, "nor does the end of the run end it")
+  }
+
+  @Test func countersOfADeviceAreRead() throws {
+    let text =
+      "  101  2  3000  40  50  6  7000  8  9  100  110  12  0  0  0  13  14\n"
+    let read = try #require(DeviceWatch.parse(text))
+    #expect(read.completed == 101 + 50 + 12 + 13 && read.inFlight == 9)
+    let old = try #require(DeviceWatch.parse("1 2 3 4 5 6 7 8 9 10 11"))
+    #expect(old.completed == 6 && old.inFlight == 9)
+    #expect(DeviceWatch.parse("1 2 3") == nil && DeviceWatch.parse("a 2 3 4 5 6 7 8 9 10 11") == nil)
+  }
+
+  @Test func aFolderInMemoryIsWatchedInVain() throws {
+    for folder in ["/dev/shm", "/proc", "/nowhere"] { #expect(try DeviceWatch(folder: folder).stop() == []) }
+    let watch = try DeviceWatch(folder: ".")
+    #expect(watch.stop().allSatisfy { !$0.isEmpty })
+  }
+
   /// One heavy request: a median of it would say as much as of hundreds.
   @Test func fewRequestsHaveNoPercentiles() throws {
     let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report()).utf8))

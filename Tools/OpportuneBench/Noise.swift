@@ -61,6 +61,10 @@ package struct NoiseReport: Sendable, Equatable {
   package var otherProgramsShare = 0.0
   /// The slowest canary: 1 is undisturbed.
   package var canaryMax = 1.0
+  /// How often the device stood still, for how long in all, and the longest time, in seconds.
+  package var standstills = 0
+  package var standstillSeconds = 0.0
+  package var standstillMax = 0.0
   /// Largest share of slices left out before the run is invalid.
   package var invalidShareMax = NoiseRule().invalidShareMax
 
@@ -70,6 +74,15 @@ package struct NoiseReport: Sendable, Equatable {
   private var seconds = 0.0
 
   package init() {}
+
+  mutating func count(standstills: [Range<Nanoseconds>]) {
+    for standstill in standstills {
+      let seconds = Double(elapsed(from: standstill.lowerBound, to: standstill.upperBound)) / 1e9
+      self.standstills += 1
+      standstillSeconds += seconds
+      standstillMax = max(standstillMax, seconds)
+    }
+  }
 
   /// Counts the slices of one window.
   mutating func count(_ slices: [Slice], rule: NoiseRule, cores: Int) {

@@ -34,6 +34,9 @@ package enum ReportJSON {
     let stolenShare: Double
     let otherProgramsShare: Double
     let canaryMax: Double
+    let standstills: Int
+    let standstillSeconds: Double
+    let standstillMaxSeconds: Double
     let valid: Bool
 
     init(_ noise: NoiseReport) {
@@ -43,6 +46,9 @@ package enum ReportJSON {
       stolenShare = rounded(noise.stolenShare)
       otherProgramsShare = rounded(noise.otherProgramsShare)
       canaryMax = rounded(noise.canaryMax)
+      standstills = noise.standstills
+      standstillSeconds = rounded(noise.standstillSeconds)
+      standstillMaxSeconds = rounded(noise.standstillMax)
       valid = noise.isValid
     }
   }

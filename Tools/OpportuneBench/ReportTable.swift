@@ -98,6 +98,11 @@ package enum ReportTable {
         + "\(percent(noise.stolenShare)), other programs \(percent(noise.otherProgramsShare)) of the CPU time, "
         + "canary at most \(fixed(noise.canaryMax, 2))"
     ]
+    if noise.standstills > 0 {
+      lines.append(
+        "the device stood still \(noise.standstills) times, \(fixed(noise.standstillSeconds, 2)) s in all, "
+          + "\(fixed(noise.standstillMax, 2)) s at most; requests that were under way then are left out")
+    }
     if noise.otherProgramsShare > 0.1 {
       lines.append("warning: other programs were busy; compare only within this run")
     }

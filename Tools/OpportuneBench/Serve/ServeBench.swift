@@ -89,6 +89,7 @@ package struct ServeBench: BlockingBench {
         }
         tallies[turn].count(outcome, rule: rule, cores: machine.cores, runStart: start)
         report.noise.count(outcome.slices, rule: rule, cores: machine.cores)
+        report.noise.count(standstills: outcome.standstills)
       }
     }
     report.tallies = tallies.filter { !$0.accounts.isEmpty }

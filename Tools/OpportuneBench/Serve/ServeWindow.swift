@@ -9,6 +9,8 @@ struct ServeOutcome: Sendable {
   var end: Nanoseconds
   var samples: [ServeSample]
   var slices: [Slice]
+  /// When the device of the index stood still.
+  var standstills: [Range<Nanoseconds>] = []
   /// What the server did in the time that is measured.
   var count: EngineCount
   /// The most memory that was resident, in bytes.
@@ -46,6 +48,8 @@ struct ServeWindow {
   private func measure(_ server: any RunningServer, _ setup: ServerSetup) throws -> ServeOutcome {
     let control = try ServeControl(try connect(setup.socket, server))
     let generator = try ServeGenerator(plan, questions, socket: setup.socket)
+    let device = try DeviceWatch(folder: setup.folder)
+    defer { _ = device.stop() }
     let begin = SystemClock.now() + 20_000_000
     let warmUp = min(plan.duration / 5, 1_000_000_000)
     let (thread, isRealTime) = try start(generator, begin)
@@ -66,7 +70,8 @@ struct ServeWindow {
     }
     return ServeOutcome(
       measured: measured, end: SystemClock.now(), samples: generator.samples, slices: watch.slices,
-      count: after.since(before), resident: watch.resident, isRealTime: isRealTime)
+      standstills: device.stop(), count: after.since(before), resident: watch.resident, isRealTime: isRealTime
+    )
   }
 
   private func start(_ generator: ServeGenerator, _ begin: Nanoseconds) throws -> (SystemThread, Bool) {

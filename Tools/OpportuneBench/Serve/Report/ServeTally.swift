@@ -23,7 +23,7 @@ struct ServeTally: Sendable {
   mutating func count(_ outcome: ServeOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
     let leftOut = rule.leftOut(outcome.slices, cores: cores)
     for kind in ServeRequest.Kind.allCases where kind != .statistics {
-      let samples = outcome.samples.filter { $0.kind == kind }
+      let samples = outcome.samples.filter { $0.kind == kind && !outcome.isCaught($0) }
       guard !samples.isEmpty else { continue }
       let isLeftOut = { (time: Nanoseconds) in
         // Heavy requests on an idle machine come behind the window.
@@ -57,6 +57,15 @@ struct ServeTally: Sendable {
     ChartSeries(
       contender: contender, curve: accounts[.short]?.intendedFinish.curve ?? [], timeline: timeline,
       spans: heavy)
+  }
+}
+
+extension ServeOutcome {
+  /// Whether the device stood still while the request was under way, or just before it came: of those that
+  /// queued up then it may have to wait for some.
+  func isCaught(_ sample: ServeSample) -> Bool {
+    let answered = sample.answered == 0 ? end : sample.answered
+    return standstills.contains { sample.intended < $0.upperBound + 10_000_000 && answered > $0.lowerBound }
   }
 }
 
