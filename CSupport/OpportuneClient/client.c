@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ struct oppclient {
     bool is_deferred;     /* by the handler that runs */
     bool has_told_left;
     uint64_t asked;       /* the question that waits; 0: none. The host asks one after another */
+    char file[1024];      /* where the question that waits wants the state; empty: it wants none */
     int64_t last_task;
     oppclient_handler handler;
     void *context;
@@ -54,6 +56,8 @@ static const struct {
     {"didResume", OPPCLIENT_DID_RESUME},
     {"taskExpires", OPPCLIENT_TASK_EXPIRES},
     {"didReceiveMemoryWarning", OPPCLIENT_MEMORY_WARNING},
+    {"saveState", OPPCLIENT_SAVE_STATE},
+    {"restoreState", OPPCLIENT_RESTORE_STATE},
     {"taskBegan", OPPCLIENT_TASK_BEGAN},
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
     {"left", OPPCLIENT_LEFT},
@@ -190,9 +194,9 @@ static int read_answer(oppclient *client, int64_t end_ms)
     return -EPROTO;
 }
 
-API int oppclient_join(
-    const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal, size_t size,
-    oppclient **result)
+static int join(
+    const char *request, const char *path, int timeout_ms, oppclient_handler handler, void *context,
+    char *refusal, size_t size, oppclient **result)
 {
     char standard[sizeof((struct sockaddr_un *)NULL)->sun_path];
     int64_t end_ms = now_ms() + (timeout_ms > 0 ? timeout_ms : 0);
@@ -215,7 +219,7 @@ API int oppclient_join(
     client->context = context;
     error = connect_to(client, path, end_ms);
     if (error == 0)
-        error = say(client, "{\"request\":\"join\"}\n");
+        error = say(client, request);
     if (error == 0)
         error = read_answer(client, end_ms);
     if (error == 0 && !oppclient_line_read(client->in, client->unread, &answer))
@@ -235,6 +239,21 @@ API int oppclient_join(
     return 0;
 }
 
+API int oppclient_join(
+    const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal, size_t size,
+    oppclient **result)
+{
+    return join("{\"request\":\"join\"}\n", path, timeout_ms, handler, context, refusal, size, result);
+}
+
+API int oppclient_join_restartable(
+    const char *path, int timeout_ms, oppclient_handler handler, void *context, char *refusal, size_t size,
+    oppclient **result)
+{
+    return join("{\"request\":\"join\",\"restarts\":true}\n", path, timeout_ms, handler, context, refusal,
+                size, result);
+}
+
 API const char *oppclient_name(const oppclient *client) { return client->name; }
 
 API int oppclient_descriptor(const oppclient *client) { return client->descriptor; }
@@ -248,6 +267,7 @@ static int send_answer(oppclient *client, uint64_t id)
 {
     char line[64];
     client->asked = 0;
+    client->file[0] = 0;
     snprintf(line, sizeof line, "{\"answer\":%llu}\n", (unsigned long long)id);
     return say(client, line);
 }
@@ -260,6 +280,31 @@ static void call(oppclient *client, const oppclient_notice *notice)
     client->is_in_handler = false;
     if (notice->id != 0 && client->asked == notice->id && !client->is_deferred)
         (void)send_answer(client, notice->id); /* after its end there is nobody to answer */
+}
+
+/* The whole file, for free(3); NULL: it cannot be read, or is larger than a state may be. */
+static unsigned char *read_state(const char *file, size_t *size)
+{
+    unsigned char *state = NULL;
+    struct stat status;
+    int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0)
+        return NULL;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= OPPCLIENT_MOST_STATE)
+        state = malloc((size_t)status.st_size + 1);
+    *size = 0;
+    while (state != NULL && *size < (size_t)status.st_size) {
+        ssize_t count = read(descriptor, state + *size, (size_t)status.st_size - *size);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0) {
+            free(state);
+            state = NULL;
+        } else
+            *size += (size_t)count;
+    }
+    close(descriptor);
+    return state;
 }
 
 static bool take_line(oppclient *client, const char *text, size_t length)
@@ -279,11 +324,24 @@ static bool take_line(oppclient *client, const char *text, size_t length)
     /* What is told without a question, and is not known, is of a later host. */
     if (notice.event == OPPCLIENT_UNKNOWN && line.id == 0)
         return false;
+    unsigned char *state = NULL;
+    if (notice.event == OPPCLIENT_RESTORE_STATE) {
+        notice.state = state = read_state(line.file, &notice.state_size);
+        if (state == NULL) {
+            /* Not answered, so the host keeps it. */
+            end(client, "the saved state could not be read");
+            return false;
+        }
+    }
     if (line.id != 0) {
         notice.grace_ns = line.grace_ns;
         client->asked = line.id;
+        client->file[0] = 0;
+        if (notice.event == OPPCLIENT_SAVE_STATE)
+            memcpy(client->file, line.file, sizeof client->file);
     }
     call(client, &notice);
+    free(state);
     return true;
 }
 
@@ -348,6 +406,35 @@ API int oppclient_answer(oppclient *client, uint64_t id)
     if (id == 0 || client->asked != id)
         return -ENOENT;
     return send_answer(client, id);
+}
+
+API int oppclient_save_state(oppclient *client, const void *state, size_t size)
+{
+    if (client->error != 0)
+        return client->error;
+    if (client->file[0] == 0 || (state == NULL && size > 0))
+        return -EINVAL;
+    if (size > OPPCLIENT_MOST_STATE)
+        return -EFBIG;
+    int error = 0;
+    size_t written = 0;
+    int descriptor = open(client->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0)
+        return -errno;
+    while (error == 0 && written < size) {
+        ssize_t count = write(descriptor, (const char *)state + written, size - written);
+        if (count >= 0)
+            written += (size_t)count;
+        else if (errno != EINTR)
+            error = -errno;
+    }
+    if (error == 0 && fsync(descriptor) != 0)
+        error = -errno;
+    close(descriptor);
+    /* Half a state is none. */
+    if (error != 0)
+        unlink(client->file);
+    return error;
 }
 
 API int64_t oppclient_begin_task(oppclient *client, const char *name)

@@ -188,6 +188,8 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
             return take_string(reader, line->error, sizeof line->error);
         if (strcmp(key, "reason") == 0)
             return take_string(reader, line->reason, sizeof line->reason);
+        if (strcmp(key, "file") == 0)
+            return take_string(reader, line->file, sizeof line->file);
         return take_string(reader, other, sizeof other);
     }
     if (!take_word(reader, other, sizeof other))

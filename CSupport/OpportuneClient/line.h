@@ -18,6 +18,7 @@ struct oppclient_line {
     char name[256];
     char error[512];
     char reason[256];
+    char file[1024];
 };
 
 /*

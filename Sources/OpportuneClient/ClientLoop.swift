@@ -22,7 +22,7 @@ final class ClientLoop: @unchecked Sendable {
 
   /// What the delegate is to hear.
   private enum Heard: Sendable {
-    case question(oppclient_event, id: UInt64, task: Int64)
+    case question(oppclient_event, id: UInt64, task: Int64, state: [UInt8])
     case left(String)
   }
 
@@ -44,7 +44,7 @@ final class ClientLoop: @unchecked Sendable {
   ) throws(HostConnectionError) -> ClientLoop {
     let loop = try ClientLoop()
     let path = if let socket { socket } else { try standardPath() }
-    try loop.connect(path, limit)
+    try loop.connect(path, limit, restarts: delegate is any RestartableProgramDelegate)
     let (stream, continuation) = AsyncStream.makeStream(of: Heard.self)
     Task { await loop.call(delegate, stream) }
     Thread.detachNewThread { loop.run(continuation) }
@@ -61,11 +61,13 @@ final class ClientLoop: @unchecked Sendable {
     String(decoding: bytes.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
   }
 
-  private func connect(_ path: String, _ limit: Duration) throws(HostConnectionError) {
+  private func connect(
+    _ path: String, _ limit: Duration, restarts: Bool
+  ) throws(HostConnectionError) {
     var refusal = [CChar](repeating: 0, count: 512)
     var made: OpaquePointer?
     let milliseconds = Int32(clamping: Int64(limit / .milliseconds(1)))
-    let error = oppclient_join(
+    let error = (restarts ? oppclient_join_restartable : oppclient_join)(
       path, milliseconds,
       { _, notice, context in
         guard let context else { return }
@@ -150,7 +152,8 @@ final class ClientLoop: @unchecked Sendable {
     default:
       guard notice.id != 0, let client else { return }
       _ = oppclient_defer(client)
-      heard.append(.question(notice.event, id: notice.id, task: notice.task))
+      let state = UnsafeBufferPointer(start: notice.state, count: notice.state_size)
+      heard.append(.question(notice.event, id: notice.id, task: notice.task, state: Array(state)))
     }
   }
 
@@ -186,12 +189,28 @@ final class ClientLoop: @unchecked Sendable {
     for await one in stream {
       switch one {
       case .left(let why): await delegate.didLeaveHost(why)
-      case .question(let event, let id, let task):
+      case .question(let event, let id, let task, let state):
         guard isJoined else { continue }
+        if let restartable = delegate as? any RestartableProgramDelegate {
+          await carryOut(event, state, restartable)
+        }
         await carryOut(event, task, delegate)
         lock.withLock { if let client { _ = oppclient_answer(client, id) } }
         tellThread()
       }
+    }
+  }
+
+  private func carryOut(
+    _ event: oppclient_event, _ state: [UInt8], _ delegate: any RestartableProgramDelegate
+  ) async {
+    switch event {
+    case OPPCLIENT_RESTORE_STATE: await delegate.restoreState(state)
+    case OPPCLIENT_SAVE_STATE:
+      guard let state = await delegate.saveState() else { return }
+      // Where it fails, the host finds no state, and says so.
+      lock.withLock { if let client { _ = oppclient_save_state(client, state, state.count) } }
+    default: break
     }
   }
 

@@ -15,7 +15,9 @@ public final class HostConnection: Sendable {
   /// Joins the host; blocks for at most the limit.
   ///
   /// The delegate hears ``AppDelegate/didFinishLaunching(_:)`` first, with the reason `user`, then where the
-  /// app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``.
+  /// app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``. A
+  /// ``RestartableProgramDelegate`` hears ``RestartableProgramDelegate/restoreState(_:)`` before, where the
+  /// program was ended with its state saved.
   ///
   /// - Parameters:
   ///   - socket: `nil`: the host of this user, or what the variable `OPPORTUNE_SOCKET` says.

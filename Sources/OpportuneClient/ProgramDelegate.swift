@@ -23,3 +23,21 @@ extension ProgramDelegate {
   public func didResume() async {}
   public func didLeaveHost(_ reason: String) async {}
 }
+
+/// The delegate of a program that can be ended and started anew as it was. So it is hibernated where there is
+/// no swap to page it out to: `opportune hibernate`. The app is to have a manifest, which says how it is
+/// started. (R-LIFE-07)
+public protocol RestartableProgramDelegate: ProgramDelegate {
+  /// Where the program is in its work: what it needs to be as it is now. After the return
+  /// ``AppDelegate/willTerminate()`` follows, unless it is to go on after all: then nothing follows, and the
+  /// state is of no use.
+  ///
+  /// - Returns: the state, of at most 1,048,576 bytes; a larger one, and `nil`, is none: it is not ended and
+  ///   goes on.
+  func saveState() async -> [UInt8]?
+  /// It was started anew, and is to be as it was: the first callback, before
+  /// ``AppDelegate/didFinishLaunching(_:)``. The host drops the state after the return.
+  ///
+  /// - Parameter state: what ``saveState()`` has returned.
+  func restoreState(_ state: [UInt8]) async
+}

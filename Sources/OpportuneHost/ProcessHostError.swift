@@ -26,6 +26,8 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case locked(String, String, isTerminated: Bool)
     /// It is not suspended, for the sake of a display or because it is shown there; the reason.
     case display(String, String)
+    /// Its state is not saved, so it is not hibernated and goes on as it did; the reason.
+    case notHibernated(String, String)
     /// A value of a request: what it is, the value, and what is expected.
     case value(String, String, String)
     /// Not everything in the app had stopped after this time; the processes that had not.
@@ -61,6 +63,7 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case .locked(let name, let why, let isTerminated):
       "app '\(name)' is \(isTerminated ? "terminated" : "not suspended"): \(why)"
     case .display(let name, let why): "app '\(name)' is not suspended: \(why)"
+    case .notHibernated(let name, let why): "app '\(name)' is not hibernated: \(why)"
     case .value(let what, let value, let expected): "\(what) is \(value): \(expected)"
     case .notStopped(let pids, let limit):
       "not all of it has stopped after \(limit): \(pids.map(String.init).joined(separator: ", ")); "

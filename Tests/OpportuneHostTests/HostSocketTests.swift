@@ -29,6 +29,7 @@ import Testing
       #expect(
         app.map { Set($0.keys) } == [
           "id", "pids", "state", "cgroup", "cpu_s", "memory_bytes", "memory_by", "kept_by", "notes",
+          "hibernated_by",
         ])
       #expect(app?["pids"] as? [Int] == [Int(pid)])
     }

@@ -16,7 +16,8 @@ final class Hosted {
     pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
-    hibernatesAfter: Duration? = nil
+    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
+    log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -31,6 +32,8 @@ final class Hosted {
     configuration.usesMemoryGroups = memoryGroups
     (configuration.deniesNetwork, configuration.storage) = (deniesNetwork, storage)
     configuration.hibernatesAfter = hibernatesAfter
+    (configuration.states, configuration.hasSwap) = (states, hasSwap)
+    (configuration.log, configuration.changed) = (log, changed)
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

@@ -30,6 +30,10 @@ static struct {
     oppclient_notice last;
     char reason[256];
     int defers;
+    const char *saved; /* what it gives as its state; NULL: nothing */
+    size_t saved_size;
+    int error;         /* of that */
+    char state[64];
 } heard;
 
 static void handler(oppclient *client, const oppclient_notice *notice, void *context)
@@ -38,6 +42,10 @@ static void handler(oppclient *client, const oppclient_notice *notice, void *con
     CHECK(oppclient_dispatch(client) == -EBUSY);
     heard.count++;
     heard.last = *notice;
+    if (heard.saved != NULL && notice->event == OPPCLIENT_SAVE_STATE)
+        heard.error = oppclient_save_state(client, heard.saved, heard.saved_size);
+    if (notice->event == OPPCLIENT_RESTORE_STATE && notice->state_size < sizeof heard.state)
+        memcpy(heard.state, notice->state, notice->state_size);
     snprintf(heard.reason, sizeof heard.reason, "%s", notice->reason != NULL ? notice->reason : "");
     if (heard.defers)
         CHECK(oppclient_defer(client) == (notice->id != 0 ? 0 : -EINVAL));
@@ -70,12 +78,15 @@ static int has_something(int host)
     return poll(&polled, 1, 0) > 0;
 }
 
+/* Whether the next that joins says that it can be started anew. */
+static int restarts;
+
 /* Accepts one, and answers its wish to join. */
 static void *serve(void *answer)
 {
     int host = accept(listener, NULL, NULL);
     CHECK(host >= 0);
-    expect(host, "{\"request\":\"join\"}");
+    expect(host, restarts ? "{\"request\":\"join\",\"restarts\":true}" : "{\"request\":\"join\"}");
     tell(host, answer);
     return (void *)(long)host;
 }
@@ -86,7 +97,8 @@ static oppclient *join(const char *answer, int *host, int wanted, char *refusal,
     void *result;
     oppclient *client;
     CHECK(pthread_create(&thread, NULL, serve, (void *)answer) == 0);
-    int error = oppclient_join(path, 60000, handler, &heard, refusal, size, &client);
+    int error = (restarts ? oppclient_join_restartable : oppclient_join)(path, 60000, handler, &heard, refusal,
+                                                                         size, &client);
     if (error != wanted) {
         fprintf(stderr, "%s: %d, expected %d\n", answer, error, wanted);
         exit(1);
@@ -187,6 +199,74 @@ static void a_program_is_told(void)
     oppclient_close(client);
 }
 
+/* Sends a question about a file of the folder. */
+static void ask_about(int host, const char *event, int id, const char *file)
+{
+    char line[256];
+    snprintf(line, sizeof line, "{\"event\":\"%s\",\"file\":\"%s/%s\",\"grace_s\":5,\"id\":%d}\n", event, folder,
+             file, id);
+    tell(host, line);
+}
+
+static void a_state_is_saved_and_taken(void)
+{
+    int host;
+    char file[64];
+    char *much = calloc(1, OPPCLIENT_MOST_STATE + 1);
+    snprintf(file, sizeof file, "%s/state", folder);
+    restarts = 1;
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(oppclient_save_state(client, "x", 1) == -EINVAL);
+    heard.saved = "where\0it was";
+    heard.saved_size = 12;
+    ask_about(host, "saveState", 1, "state");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_SAVE_STATE && heard.error == 0);
+    expect(host, "{\"answer\":1}");
+    CHECK(oppclient_save_state(client, "x", 1) == -EINVAL);
+
+    ask_about(host, "restoreState", 2, "state");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_RESTORE_STATE);
+    CHECK(heard.last.state_size == 12 && memcmp(heard.state, "where\0it was", 12) == 0);
+    expect(host, "{\"answer\":2}");
+
+    /* What is refused leaves the file that is there; half a state is none. */
+    heard.saved = much;
+    heard.saved_size = OPPCLIENT_MOST_STATE + 1;
+    ask_about(host, "saveState", 3, "state");
+    CHECK(oppclient_dispatch(client) == 1 && heard.error == -EFBIG);
+    expect(host, "{\"answer\":3}");
+    ask_about(host, "saveState", 4, "no/state");
+    heard.saved_size = OPPCLIENT_MOST_STATE;
+    CHECK(oppclient_dispatch(client) == 1 && heard.error == -ENOENT);
+    expect(host, "{\"answer\":4}");
+    CHECK(access(file, F_OK) == 0);
+
+    /* Deferred, and given later. */
+    heard.saved = NULL;
+    heard.defers = 1;
+    ask_about(host, "saveState", 5, "state");
+    CHECK(oppclient_dispatch(client) == 1 && !has_something(host));
+    CHECK(oppclient_save_state(client, NULL, 1) == -EINVAL);
+    CHECK(oppclient_save_state(client, NULL, 0) == 0);
+    CHECK(oppclient_answer(client, 5) == 0);
+    expect(host, "{\"answer\":5}");
+    heard.defers = 0;
+    ask_about(host, "restoreState", 6, "state");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.state != NULL && heard.last.state_size == 0);
+    expect(host, "{\"answer\":6}");
+
+    /* One that cannot be read is not answered for. */
+    CHECK(unlink(file) == 0);
+    ask_about(host, "restoreState", 7, "state");
+    CHECK(oppclient_dispatch(client) == -EPIPE && heard.last.event == OPPCLIENT_LEFT);
+    CHECK(!has_something(host));
+    CHECK(oppclient_save_state(client, "x", 1) == -EPIPE);
+    oppclient_close(client);
+    close(host);
+    free(much);
+    restarts = 0;
+}
+
 /* Whatever the host says or does, the program hears of an end. */
 static void a_host_that_is_none_is_left(void)
 {
@@ -245,6 +325,7 @@ int main(void)
     CHECK(bind(listener, (struct sockaddr *)&place, sizeof place) == 0);
     CHECK(listen(listener, 4) == 0);
     a_program_is_told();
+    a_state_is_saved_and_taken();
     a_host_that_is_none_is_left();
     joining_fails_with_a_reason();
     close(listener);

@@ -10,7 +10,8 @@ struct AppsCommand: ParsableCommand {
     discussion: """
       The CPU time is that of all processes of the app, the memory what is in main memory of them. With --json memory_by \
       says how that was found: group, what its control group counts, files that it read first included; else pss, of a page \
-      that several processes have a share for each, as of adopted programs; rss where the kernel tells no more.
+      that several processes have a share for each, as of adopted programs; rss where the kernel tells no more. \
+      hibernated_by says how an app is hibernated: paged out, or saved state, with which it is started anew; its notes why.
 
       Example: opportune apps --json
       """)

@@ -167,6 +167,8 @@ struct HostCommand: ParsableCommand {
       var configuration = HostConfiguration()
       configuration.backend = backend
       configuration.record = path + ".apps"
+      // Who is ended with its state saved is none that was left.
+      if !sweep { configuration.states = HostSocket.stateFolder(of: path) }
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))

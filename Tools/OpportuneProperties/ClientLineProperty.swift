@@ -59,7 +59,10 @@ struct ClientLineProperty: DocumentProperty {
       !string.contains("\\u0000")
     else { return }
     if let line {
-      for text in [try text(line.event), try text(line.name), try text(line.error), try text(line.reason)] {
+      for text in [
+        try text(line.event), try text(line.name), try text(line.error), try text(line.reason),
+        try text(line.file),
+      ] {
         guard text.isEmpty || string.contains("\\") || document.range(of: Data(text.utf8)) != nil else {
           throw Violation("\(text.debugDescription) is not in the line")
         }
@@ -80,6 +83,7 @@ struct ClientLineProperty: DocumentProperty {
       ("name", try text(line.name), MemoryLayout.size(ofValue: line.name)),
       ("error", try text(line.error), MemoryLayout.size(ofValue: line.error)),
       ("reason", try text(line.reason), MemoryLayout.size(ofValue: line.reason)),
+      ("file", try text(line.file), MemoryLayout.size(ofValue: line.file)),
     ]
     for (key, found, size) in texts {
       let meant = expected[key] as? String ?? ""
@@ -96,7 +100,7 @@ struct ClientLineProperty: DocumentProperty {
     let (quarters, ok) = (UInt64(bytes.byte()), bytes.flag())
     var members = ["\"id\":\(id)", "\"grace_s\":\(Double(quarters) / 4)", "\"ok\": \(ok)"]
     var expected: [String: Any] = [:]
-    for key in ["event", "name", "error", "reason"] where bytes.flag() {
+    for key in ["event", "name", "error", "reason", "file"] where bytes.flag() {
       let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
       let meant = String(repeating: unit, count: Int(bytes.byte()) * (bytes.flag() ? 4 : 1))
       expected[key] = meant

@@ -32,6 +32,9 @@ extern "C" {
 #define OPPCLIENT_VERSION_MINOR 1
 #define OPPCLIENT_VERSION_PATCH 0
 
+/* The largest state of a program, in bytes. */
+#define OPPCLIENT_MOST_STATE (1024 * 1024)
+
 /* A connection to the host. */
 typedef struct oppclient oppclient;
 
@@ -49,6 +52,11 @@ typedef enum oppclient_event {
     OPPCLIENT_DID_RESUME = 8,           /* follows each of the former, whether it was suspended or not */
     OPPCLIENT_TASK_EXPIRES = 9,         /* the answer ends the task */
     OPPCLIENT_MEMORY_WARNING = 10,
+    /* Of programs that have joined by oppclient_join_restartable. */
+    OPPCLIENT_SAVE_STATE = 11,    /* to be given by oppclient_save_state before the answer; its end follows,
+                                     unless it is to go on after all, or has given none */
+    OPPCLIENT_RESTORE_STATE = 12, /* it was started anew, and is to be as it was: `state`; the first question.
+                                     The answer says that it has it: the host drops it then */
     /* Told, not answered. */
     OPPCLIENT_TASK_BEGAN = 32,
     OPPCLIENT_TASK_REFUSED = 33,
@@ -63,6 +71,9 @@ typedef struct oppclient_notice {
     uint64_t grace_ns; /* how long the answer may take; 0: there is nothing to answer */
     int64_t task;     /* of the three TASK events */
     const char *OPPCLIENT_NULLABLE reason; /* for people, as long as the handler runs; NULL: none */
+    /* Of RESTORE_STATE, as long as the handler runs. */
+    const unsigned char *OPPCLIENT_NULLABLE state;
+    size_t state_size;
 } oppclient_notice;
 
 /*
@@ -86,6 +97,16 @@ int oppclient_standard_path(char *OPPCLIENT_NONNULL path, size_t size);
  * Other errors: as of connect(2), -ETIMEDOUT, -EPROTO where what listens is no host, -ENOMEM.
  */
 int oppclient_join(
+    const char *OPPCLIENT_NULLABLE path, int timeout_ms, oppclient_handler OPPCLIENT_NONNULL handler,
+    void *OPPCLIENT_NULLABLE context, char *OPPCLIENT_NULLABLE refusal, size_t size,
+    oppclient *OPPCLIENT_NULLABLE *OPPCLIENT_NONNULL client);
+
+/*
+ * The same for a program that can be ended and started anew as it was: it saves its state when it is asked,
+ * OPPCLIENT_SAVE_STATE, and takes it at its next start, OPPCLIENT_RESTORE_STATE. So it is hibernated where
+ * there is no swap to page it out to. The app is to have a manifest, which says how it is started.
+ */
+int oppclient_join_restartable(
     const char *OPPCLIENT_NULLABLE path, int timeout_ms, oppclient_handler OPPCLIENT_NONNULL handler,
     void *OPPCLIENT_NULLABLE context, char *OPPCLIENT_NULLABLE refusal, size_t size,
     oppclient *OPPCLIENT_NULLABLE *OPPCLIENT_NONNULL client);
@@ -117,6 +138,15 @@ int oppclient_defer(oppclient *OPPCLIENT_NONNULL client);
  * OPPCLIENT_LEFT.
  */
 int oppclient_answer(oppclient *OPPCLIENT_NONNULL client, uint64_t id);
+
+/*
+ * Gives the state that OPPCLIENT_SAVE_STATE asks for, before that is answered; a later one replaces it.
+ * Blocks until it is written.
+ * Returns -EINVAL where none is asked for, -EFBIG above OPPCLIENT_MOST_STATE, -EPIPE after OPPCLIENT_LEFT,
+ * and as of open(2), write(2) and fsync(2). Where it has given none the program is not ended, and goes on.
+ */
+int oppclient_save_state(
+    oppclient *OPPCLIENT_NONNULL client, const void *OPPCLIENT_NULLABLE state, size_t size);
 
 /*
  * Asks for time before suspension, for something that is to be finished. The host grants it up to its limit,

@@ -131,6 +131,9 @@ enum BusMethod: String, CaseIterable {
           if let memoryBy = app.memoryBy {
             try writer.entry("memory_by", "s") { try writer.text(memoryBy.rawValue) }
           }
+          if let way = app.hibernatedBy {
+            try writer.entry("hibernated_by", "s") { try writer.text(way.rawValue) }
+          }
           try writer.entry("kept_by", "as") { try writer.texts(app.keptBy) }
           try writer.entry("notes", "as") { try writer.texts(app.notes) }
         }
@@ -182,6 +185,7 @@ extension ProcessHostError {
       case .exempt: "Exempt"
       case .locked: "Locked"
       case .display: "Display"
+      case .notHibernated: "NotHibernated"
       case .value: "Value"
       case .notStopped: "NotStopped"
       case .system: "System"

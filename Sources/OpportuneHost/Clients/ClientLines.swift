@@ -31,13 +31,15 @@ struct ClientTold: Encodable {
   /// How long the answer may take.
   var grace: Double?
   var task: Int64?
+  /// For `saveState` and `restoreState`: the path of the file.
+  var file: String?
   /// For `taskRefused` and `left`: why, for people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
 
   enum CodingKeys: String, CodingKey {
-    case event, id, task, reason
+    case event, id, task, file, reason
     case grace = "grace_s"
   }
 }
@@ -55,6 +57,10 @@ enum ClientQuestion: Hashable {
   /// It goes on, stopped meanwhile or not.
   case didResume
   case memoryWarning
+  /// It writes its state to this file, with which it can be started anew, and is ended then.
+  case saveState(String)
+  /// It was started anew, and takes its state from this file.
+  case restoreState(String)
 
   var name: String {
     switch self {
@@ -63,6 +69,15 @@ enum ClientQuestion: Hashable {
     case .willSuspend: "willSuspend"
     case .didResume: "didResume"
     case .memoryWarning: "didReceiveMemoryWarning"
+    case .saveState: "saveState"
+    case .restoreState: "restoreState"
+    }
+  }
+
+  var file: String? {
+    switch self {
+    case .saveState(let file), .restoreState(let file): file
+    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning: nil
     }
   }
 

@@ -21,6 +21,8 @@ final class ProgramClient {
 
   let descriptor: Int32
   let pid: pid_t
+  /// Whether it saves its state when asked, and may be ended then and started anew with it.
+  let restarts: Bool
   private let grace: Duration
   private var unread: [UInt8] = []
   private var unsent: [UInt8] = []
@@ -33,7 +35,7 @@ final class ProgramClient {
   private(set) var deadline: Moment?
   /// What it does before it may be suspended, with what each is for.
   var tasks: [Int64: String] = [:]
-  /// It is to be suspended.
+  /// It is to be suspended, or ended with its state saved.
   var farewell: Farewell?
   /// It is not to be read from any more; why, for people.
   private(set) var failure: String?
@@ -41,15 +43,18 @@ final class ProgramClient {
   struct Farewell {
     /// When its tasks are over.
     let tasksEnd: Moment
-    /// Whether it was told that it stops.
+    /// Whether it saves its state and is ended, in place of being stopped.
+    let saves: Bool
+    /// Whether it was told that it stops, or asked for its state.
     var isTold = false
     /// Tasks that were told of their end.
     var expired: Set<Int64> = []
   }
 
-  init(_ descriptor: Int32, pid: pid_t, grace: Duration) {
+  init(_ descriptor: Int32, pid: pid_t, restarts: Bool, grace: Duration) {
     self.descriptor = descriptor
     self.pid = pid
+    self.restarts = restarts
     self.grace = grace
   }
 
@@ -70,7 +75,8 @@ final class ProgramClient {
     guard let (id, question) = questions.first else { return }
     deadline = now + grace
     var told = ClientTold(question.name)
-    (told.id, told.grace, told.task) = (id, grace / .seconds(1), question.task)
+    (told.id, told.grace) = (id, grace / .seconds(1))
+    (told.task, told.file) = (question.task, question.file)
     tell(told)
   }
 

@@ -11,8 +11,10 @@ internal import OpportuneBase
 extension HostCore {
   /// A process of an app joins.
   ///
-  /// - Parameter descriptor: its connection; it is the host's, unless this throws.
-  func join(_ descriptor: Int32, pid: pid_t) throws(ProcessHostError) {
+  /// - Parameters:
+  ///   - descriptor: its connection; it is the host's, unless this throws.
+  ///   - restarts: whether it saves its state when asked, and takes it when it is started anew.
+  func join(_ descriptor: Int32, pid: pid_t, restarts: Bool) throws(ProcessHostError) {
     guard pid > 0, let app = app(of: pid) else {
       throw ProcessHostError(
         .process(pid, "it belongs to no app of this host; opportune run makes one of it"))
@@ -23,11 +25,13 @@ extension HostCore {
     if let other = app.client {
       throw ProcessHostError(.lifecycle(app.name, "process \(other.pid) of it has joined"))
     }
-    let client = ProgramClient(descriptor, pid: pid, grace: configuration.answerGrace)
+    let client = ProgramClient(
+      descriptor, pid: pid, restarts: restarts, grace: configuration.answerGrace)
     app.client = client
     var answer = HostAnswer()
     answer.name = app.name
     client.tell(Array(answer.line.utf8))
+    if restarts, let file = states?.due(app.name) { client.ask(.restoreState(file), now: now) }
     // What it would have been told if it had been there.
     client.ask(.past(.didFinishLaunching), now: now)
     switch state {
@@ -81,19 +85,26 @@ extension HostCore {
 
   private func leave(_ app: HostedProcess, _ client: ProgramClient, _ reason: String) {
     // The system hears of all in order; what it asks meanwhile comes behind.
-    while let question = client.takeWithoutAnswer() { finish(question, of: app, client) }
+    while let question = client.takeWithoutAnswer() { finish(question, of: app, client, isAnswered: false) }
     guard app.client === client else { return }
-    app.client = nil
+    (app.client, app.leftBecause) = (nil, reason)
     client.close(reason)
     goOnWithSuspension(app)
   }
 
-  private func finish(_ question: ClientQuestion, of app: HostedProcess, _ client: ProgramClient) {
+  private func finish(
+    _ question: ClientQuestion, of app: HostedProcess, _ client: ProgramClient, isAnswered: Bool = true
+  ) {
     switch question {
     case .callback(.willTerminate): askToEnd(app)
     case .callback(let callback):
       if let effects = try? system.handle(.app(app.id, .returned(callback)), at: now) { carryOut(effects) }
     case .taskExpires(let task): client.tasks[task] = nil
+    case .saveState:
+      // Where it was to go on meanwhile, its state is of no use.
+      let isWanted = client.farewell.map { $0.saves && $0.isTold } == true
+      if !isAnswered || !isWanted { states?.discard(app.name) }
+    case .restoreState: if isAnswered { hasTaken(app) }
     case .past, .willSuspend, .didResume, .memoryWarning: break
     }
   }
@@ -125,13 +136,18 @@ extension HostCore {
   // MARK: Suspension
 
   /// What is to be waited for before an app may be stopped: its answers, then its tasks, then its answer to
-  /// the word that it stops.
+  /// the word that it stops, or its state.
   ///
-  /// - Returns: until when, and why; `nil`: it may be stopped.
-  func farewell(_ app: HostedProcess) throws(ProcessHostError) -> (until: Moment, reason: String)? {
+  /// - Parameter saves: whether it is to save its state, and is not stopped but ended.
+  /// - Returns: until when, and why; `nil`: it may be stopped, or has saved its state.
+  func farewell(_ app: HostedProcess, saves: Bool) throws(ProcessHostError) -> (
+    until: Moment, reason: String
+  )? {
     guard let client = app.client else { return nil }
     try leaveForeground(app)
-    var farewell = client.farewell ?? ProgramClient.Farewell(tasksEnd: now + configuration.taskLimit)
+    if client.farewell?.saves != saves { endFarewell(app) }
+    var farewell =
+      client.farewell ?? ProgramClient.Farewell(tasksEnd: now + configuration.taskLimit, saves: saves)
     defer { client.farewell = farewell }
     if client.questions.isEmpty, !client.tasks.isEmpty {
       let names = client.tasks.sorted { $0.key < $1.key }.map { "'\($0.value.printable)'" }
@@ -143,8 +159,9 @@ extension HostCore {
       }
     }
     if client.questions.isEmpty, !farewell.isTold {
+      let question: ClientQuestion = saves ? .saveState(try prepareState(of: app)) : .willSuspend
       farewell.isTold = true
-      client.ask(.willSuspend, now: now)
+      client.ask(question, now: now)
     }
     guard let (_, question) = client.questions.first, let deadline = client.deadline else { return nil }
     return (deadline, "it has not answered \(question.name) yet")
@@ -154,7 +171,7 @@ extension HostCore {
   func endFarewell(_ app: HostedProcess) {
     guard let client = app.client, let farewell = client.farewell else { return }
     client.farewell = nil
-    if farewell.isTold { client.ask(.didResume, now: now) }
+    if farewell.isTold, !farewell.saves { client.ask(.didResume, now: now) }
   }
 
   private func goOnWithSuspension(_ app: HostedProcess) {

@@ -4,15 +4,36 @@ internal import OpportuneBase
 /// Hibernation: what is suspended leaves main memory as well, as far as the kernel takes it. (R-LIFE-07,
 /// R-MEM-05)
 extension HostCore {
-  /// Suspends an app as ``suspend(_:locks:isAgain:)`` does, and hibernates it then.
+  /// Suspends an app as ``suspend(_:locks:isAgain:)`` does, and pages it out then; or has it save its state
+  /// and ends it, where the kernel does not take what it has in main memory.
   ///
   /// - Returns: how long it goes on until it is looked at again, and why; `nil`: it is hibernated.
   func hibernate(
     _ name: String, locks answer: LockPolicy.Answer? = nil, isAgain: Bool = false
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    if states?.all[name]?.isDue == false { return waitForEnd(name) }
+    // One that was told to wait goes on with what was begun for it.
+    if let app = apps[name], !isAgain || app.pending == nil && outcomes[name] == nil,
+      system.state(of: app.id) != .hibernated, case .savedState(let why) = way(of: app)
+    {
+      return try save(app, notPagedOut: why, lockPolicy(of: app, answer))
+    }
     if let wait = try suspend(name, locks: answer, isAgain: isAgain) { return wait }
-    try post(.hibernate, to: try app(name))
+    if let app = apps[name] { try post(.hibernate, to: app) }
     return nil
+  }
+
+  /// Nobody has used it for long. What was refused is tried again after as long.
+  func hibernateUnused(_ app: HostedProcess) {
+    do throws(ProcessHostError) {
+      switch way(of: app) {
+      case .pagedOut: try post(.hibernate, to: app)
+      case .savedState(let why): _ = try save(app, notPagedOut: why, lockPolicy(of: app))
+      }
+    } catch {
+      app.used = now
+      app.note([error.message])
+    }
   }
 
   /// When a suspended app is hibernated that nobody has used; `nil`: never.

@@ -10,7 +10,7 @@ extension HostCore {
     guard let path = command.first, !command.contains(where: { $0.utf8.contains(0) }) else {
       throw ProcessHostError(.program(command.first ?? "", EINVAL))
     }
-    let name = try freeName(name, isExact: true)
+    let name = try freeName(name, isExact: true, startsAnew: declared != nil)
     let mark = maker.mark(of: name)
     let group = try maker.tree?.group(name)
     let folder = group.map { open($0.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) } ?? -1
@@ -49,14 +49,20 @@ extension HostCore {
     return pid
   }
 
-  /// Starts an app by its manifest. Its standard input is empty, its output and errors are the host's.
-  func launch(_ manifest: HostManifest, foreground: Bool) throws(ProcessHostError) -> Int32 {
+  /// Starts an app by its manifest. Its standard input is empty, its output and errors are the host's. One
+  /// that has saved its state is to take it.
+  ///
+  /// - Parameter isAsked: whether somebody has asked for it.
+  func launch(
+    _ manifest: HostManifest, foreground: Bool, isAsked: Bool = true
+  ) throws(ProcessHostError) -> Int32 {
     let program = manifest.command.first ?? ""
     if manifest.needsTerminal { throw ProcessHostError(.terminal(manifest.name, program)) }
     let (path, error) = ProgramFile.find(program)
     guard let path else { throw ProcessHostError(.program(program, error)) }
     let nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)
     defer { if nothing >= 0 { close(nothing) } }
+    try states?.begin(manifest.name, isAsked: isAsked)
     return try launch(
       [path] + manifest.command.dropFirst(), name: manifest.name,
       // It has no other place.

@@ -92,8 +92,9 @@ extension HostCore {
     for (pageOut, result) in ended {
       guard let app = apps[pageOut.name], app.pageOut === pageOut else { continue }
       app.pageOut = nil
-      app.note(pageOut.purpose.rawValue, result.text)
-      configuration.log("\(pageOut.purpose.rawValue)'\(app.name)': \(result.text)")
+      let text = result.text + (pageOut.purpose == .hibernation ? notSavedNote(app) : "")
+      app.note(pageOut.purpose.rawValue, text)
+      configuration.log("\(pageOut.purpose.rawValue)'\(app.name)': \(text)")
     }
     pageOuts.removeAll { one in ended.contains { $0.0 === one } }
     guard ended.contains(where: { $0.0.purpose == .shortage }) else { return }

@@ -13,27 +13,35 @@ extension HostCore {
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     let outcome = outcomes.removeValue(forKey: name)
     if isAgain, let outcome { throw outcome }
+    if apps[name] == nil, states?.all[name] != nil { return nil }  // nothing of it executes
     let app = try app(name)
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
     app.pending = nil
-    var policy = configuration.locks
-    policy.answer = answer ?? app.declared?.locks ?? policy.answer
-    return try suspend(app, askedAt: now, policy)
+    return try suspend(app, askedAt: now, lockPolicy(of: app, answer))
   }
 
-  /// - Throws: as ``suspendTold(_:askedAt:_:)``; then a program that was told that it stops is told that it
+  /// - Parameter answer: instead of the policy's own.
+  func lockPolicy(of app: HostedProcess, _ answer: LockPolicy.Answer? = nil) -> LockPolicy {
+    var policy = configuration.locks
+    policy.answer = answer ?? app.declared?.locks ?? policy.answer
+    return policy
+  }
+
+  /// - Parameter saving: it is not suspended, but ended with its state saved.
+  /// - Throws: as ``suspendTold(_:askedAt:_:_:)``; then a program that was told that it stops is told that it
   ///   does not.
-  private func suspend(
-    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
+  func suspend(
+    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy, saving: PendingSuspension.Saving? = nil
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
-    do throws(ProcessHostError) { return try suspendTold(app, askedAt: askedAt, policy) } catch {
+    do throws(ProcessHostError) { return try suspendTold(app, askedAt: askedAt, policy, saving) } catch {
       if case .notStopped = error.code {} else { endFarewell(app) }  // that one stops later
+      if let saving { hasNotSaved(app, saving, policy) }
       throw error
     }
   }
 
   private func suspendTold(
-    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy
+    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy, _ saving: PendingSuspension.Saving?
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     if let why = app.declaredKeep {
       throw ProcessHostError(.exempt(app.name, "exempt by its manifest (\(why))"))
@@ -46,12 +54,14 @@ extension HostCore {
       try stopKeepingDisplay(app)
       return nil
     }
-    if let (until, reason) = try farewell(app) {
+    if saving != nil { try checkSaves(app) }
+    if let (until, reason) = try farewell(app, saves: saving != nil) {
       let pending = PendingSuspension(
-        askedAt: askedAt, policy: policy, until: until, reason: reason, isForAnswer: true)
+        askedAt: askedAt, policy: policy, until: until, reason: reason, isForAnswer: true, saving: saving)
       app.pending = pending
       return (wait(for: pending), reason)
     }
+    if let saving { return try endWithState(app, saving) }
     let before = decide(app, askedAt, policy)
     guard before == .suspend else { return try act(on: before, app, askedAt, policy) }
     try stopKeepingDisplay(app)
@@ -125,12 +135,24 @@ extension HostCore {
     return pending.isForAnswer ? min(left, .milliseconds(50)) : left
   }
 
+  /// By somebody's word it is not to be suspended any more.
+  func takeBackSuspension(of app: HostedProcess) {
+    if app.pending?.saving != nil {
+      outcomes[app.name] = ProcessHostError(
+        .notHibernated(app.name, "it was told to go on before its state was saved"))
+    }
+    app.pending = nil
+    endFarewell(app)
+  }
+
   /// The grace is over.
   func lookAgain(at app: HostedProcess, _ pending: PendingSuspension) {
     app.pending = nil
     do throws(ProcessHostError) {
       // The grace for locks begins when it has answered.
-      _ = try suspend(app, askedAt: pending.isForAnswer ? now : pending.askedAt, pending.policy)
+      _ = try suspend(
+        app, askedAt: pending.isForAnswer ? now : pending.askedAt, pending.policy,
+        saving: pending.saving)
     } catch {
       outcomes[app.name] = error
       app.note([error.message])
@@ -150,8 +172,7 @@ extension HostCore {
       guard system.state(of: app.id)?.mayExecute == true else {
         throw ProcessHostError(.lifecycle(name, "it does not run: it is \(stateName(app))"))
       }
-      app.pending = nil
-      endFarewell(app)
+      takeBackSuspension(of: app)
     }
     if exemption == nil { app.declaredKeep = nil }
     app.exemption = exemption

@@ -17,6 +17,8 @@ final class HostCore {
   let maker: GroupMaker
   let limits: BackgroundLimits
   private let record: HostRecord?
+  /// Of apps that were ended with it; `nil`: none are saved.
+  let states: SavedStates?
   var system: AppSystem
   private let key: String
   private let began = ContinuousClock.now
@@ -63,6 +65,7 @@ final class HostCore {
     shortage = configuration.shortage
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
+    states = configuration.states.map { SavedStates(in: $0) }
     maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
     limits = BackgroundLimits(
       devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
@@ -79,7 +82,7 @@ final class HostCore {
     _ = record?.keep(Set(leftovers.compactMap(\.mark)))
     for left in leftovers {
       // Two of one name are two apps.
-      guard let name = try? freeName(left.name, isExact: false) else { continue }
+      guard let name = try? freeName(left.name, isExact: false, startsAnew: true) else { continue }
       var declared = try? configuration.catalog.find(left.name)
       // It is in background now, and goes on.
       declared?.exitsOnSuspend = false
@@ -90,6 +93,7 @@ final class HostCore {
         name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: first,
         memory: MemoryGroup.left(key: key, name: left.name, member: first), foreground: false,
         child: LeftChildren.take(among: members), declared: declared, notes: ["it was left by a host before"])
+      if let app = apps[name] { goOnEnding(app) }
     }
   }
 
@@ -162,11 +166,17 @@ final class HostCore {
     }
   }
 
-  func freeName(_ wanted: String, isExact: Bool) throws(ProcessHostError) -> String {
+  /// - Parameter startsAnew: whether it may be that of an app which has saved its state.
+  func freeName(
+    _ wanted: String, isExact: Bool, startsAnew: Bool = false
+  ) throws(ProcessHostError) -> String {
     try AppName.check(wanted)
-    guard apps[wanted] != nil else { return wanted }
-    if isExact { throw ProcessHostError(.nameTaken(wanted)) }
-    for number in 2..<10_000 where apps["\(wanted)-\(number)"] == nil {
+    func isTaken(_ name: String) -> Bool {
+      apps[name] != nil || !startsAnew && states?.all[name] != nil
+    }
+    guard isTaken(wanted) else { return wanted }
+    if isExact { throw apps[wanted] != nil ? ProcessHostError(.nameTaken(wanted)) : hibernated(wanted) }
+    for number in 2..<10_000 where !isTaken("\(wanted)-\(number)") {
       try AppName.check("\(wanted)-\(number)")
       return "\(wanted)-\(number)"
     }
@@ -226,8 +236,8 @@ final class HostCore {
   }
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
-    guard let app = apps[name] else { throw ProcessHostError(.unknownApp(name)) }
-    return app
+    if let app = apps[name] { return app }
+    throw states?.all[name] == nil ? ProcessHostError(.unknownApp(name)) : hibernated(name)
   }
 
   func bringForward(_ name: String) throws(ProcessHostError) {
@@ -237,8 +247,7 @@ final class HostCore {
 
   func moveForward(_ app: HostedProcess) throws(ProcessHostError) {
     try checkLives(app)
-    app.pending = nil
-    endFarewell(app)
+    takeBackSuspension(of: app)
     try post(.bringForward, to: app)
     if app.mayBeSwapped { pageIn(app) }
     hold(app)
@@ -284,8 +293,7 @@ final class HostCore {
 
   func resume(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
-    app.pending = nil
-    endFarewell(app)
+    takeBackSuspension(of: app)
     guard let state = system.state(of: app.id), [.suspended, .stopping, .hibernated].contains(state) else {
       return
     }
@@ -297,7 +305,15 @@ final class HostCore {
   }
 
   func terminate(_ name: String) throws(ProcessHostError) {
-    let app = try app(name)
+    let app = apps[name]
+    if states?.all[name] != nil {
+      states?.remove(name)  // who is ended is not to go on as it was
+      if app == nil { return }
+    }
+    try end(try self.app(name))
+  }
+
+  func end(_ app: HostedProcess) throws(ProcessHostError) {
     app.pending = nil
     try post(.terminate, to: app)
     if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
@@ -305,19 +321,21 @@ final class HostCore {
 
   /// All apps by name, without their memory: to look at that takes a while, and needs nothing of this.
   func entries() -> [(entry: AppEntry, memory: MemoryGroup?)] {
-    apps.values.sorted { $0.name < $1.name }.map { app in
+    let running = apps.values.map { app in
       let members = app.group.members()
       let entry = AppEntry(
         id: app.name, pids: members.sorted(),
         state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
         memoryBytes: 0, memoryBy: nil,
+        hibernatedBy: system.state(of: app.id) == .hibernated ? .pagedOut : nil,
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         notes: app.notes + app.limits.notes)
       return (entry, app.memory)
     }
+    return (running + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
   }
 
   func stateName(_ app: HostedProcess) -> String {
@@ -338,8 +356,7 @@ final class HostCore {
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
-      // Refused in no state of which it is asked.
-      if let end = hibernatesAt(app), end <= now { try? post(.hibernate, to: app) }
+      if let end = hibernatesAt(app), end <= now { hibernateUnused(app) }
       if let end = app.killAt, end <= now {
         app.killAt = nil
         kill(app)
@@ -394,6 +411,11 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    if app.pending?.saving != nil {
+      states?.discard(app.name)
+      outcomes[app.name] = ProcessHostError(
+        .notHibernated(app.name, "it has ended before its state was saved"))
+    }
     app.pageOut?.cancel()
     app.pageIn?.cancel()
     app.client?.close("the app has ended")
@@ -408,6 +430,7 @@ final class HostCore {
     // Refused by no state that an app can have here.
     if let effects = try? system.handle(.app(app.id, .exited), at: now) { carryOut(effects) }
     carryOut(system.takeEffects())
+    startAgain(app)
   }
 
   /// Leaves all apps running as they would without a host.
@@ -425,6 +448,7 @@ final class HostCore {
       app.leaveChild()
     }
     apps = [:]
+    states?.leave()
     record?.remove()
     maker.tree?.remove()
   }

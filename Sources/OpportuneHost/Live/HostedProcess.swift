@@ -33,6 +33,8 @@ final class HostedProcess {
   var killAt: Moment?
   /// The process of it that has joined.
   var client: ProgramClient?
+  /// Why the last that had joined was left, for people.
+  var leftBecause: String?
   /// When it was in front last, or began.
   var used: Moment
   var wasInFront = false
@@ -109,6 +111,15 @@ struct PendingSuspension {
   let reason: String
   /// Whether it waits for its program's answer, and for no lock.
   var isForAnswer = false
+  /// Its program saves its state, and is ended then; `nil`: it is to be suspended.
+  var saving: Saving?
+
+  struct Saving {
+    /// For people.
+    let notPagedOut: String
+    /// It goes on for this alone, and is to be suspended again if it saves nothing.
+    let wasStopped: Bool
+  }
 }
 
 /// What is told of an app.
@@ -124,6 +135,8 @@ package struct AppEntry: Sendable, Hashable, Codable {
   package var memoryBytes: UInt64
   /// How the memory was found; `nil` where no process of it runs.
   package var memoryBy: MemoryUse.Source?
+  /// How it is hibernated; `nil` in other states.
+  package var hibernatedBy: HibernationWay.Name?
   /// Why it may run in the background.
   package var keptBy: [String]
   /// What could not be done for it.
@@ -134,6 +147,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     case cpuSeconds = "cpu_s"
     case memoryBytes = "memory_bytes"
     case memoryBy = "memory_by"
+    case hibernatedBy = "hibernated_by"
     case keptBy = "kept_by"
   }
 
@@ -146,6 +160,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     try container.encode(cpuSeconds, forKey: .cpuSeconds)
     try container.encode(memoryBytes, forKey: .memoryBytes)
     try container.encode(memoryBy, forKey: .memoryBy)
+    try container.encode(hibernatedBy, forKey: .hibernatedBy)
     try container.encode(keptBy, forKey: .keptBy)
     try container.encode(notes, forKey: .notes)
   }
@@ -176,6 +191,11 @@ package struct HostConfiguration: Sendable {
   package var freezeLimit: Duration = .seconds(1)
   /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.
   package var record: String?
+  /// The folder of the states that programs save to be started anew with, of this host alone; `nil`: none are
+  /// saved. (R-LIFE-07)
+  package var states: String?
+  /// Whether there is a place for what is paged out and is no file's; `nil`: as the kernel says.
+  package var hasSwap: Bool?
   /// What is done when memory is short.
   package var shortage = ShortagePolicy()
   /// A suspended app is hibernated that was in front, or began, so long ago; `nil`: only who is asked for is.

@@ -76,7 +76,11 @@ package final class ProcessHost: Sendable {
       try core.wake(name, foreground: foreground)
     }
     if runs { return nil }
-    guard let manifest = try catalog.find(name) else { throw ProcessHostError(.unknownApp(name)) }
+    guard let manifest = try catalog.find(name) else {
+      guard engine.locked({ $0.hasEndedWithState(name) }) else { throw ProcessHostError(.unknownApp(name)) }
+      throw ProcessHostError(
+        .lifecycle(name, "it is hibernated, with its state saved, and has no manifest any more"))
+    }
     return try engine.changing { core throws(ProcessHostError) in
       // Another may have asked meanwhile.
       if try core.wake(name, foreground: foreground) { return nil }
@@ -105,9 +109,11 @@ package final class ProcessHost: Sendable {
   }
 
   /// Stops everything in an app as ``suspend(_:locks:isAgain:)`` does, and pages out what it has in main
-  /// memory, as far as the kernel takes it; does not wait for that, of whose end the app's notes tell.
+  /// memory, as far as the kernel takes it; does not wait for that, of whose end the app's notes tell. Where
+  /// the kernel does not take it, a program that saves its state is ended instead, and started anew with it
+  /// by ``resume(_:)`` and ``bringForward(_:)``.
   ///
-  /// - Throws: ``ProcessHostError``: as that.
+  /// - Throws: ``ProcessHostError``: as that, and `notHibernated`: it goes on as it did.
   @discardableResult package func hibernate(
     _ name: String, locks: LockPolicy.Answer? = nil, isAgain: Bool = false
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
@@ -132,8 +138,13 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.keep(name, nil) }
   }
 
-  /// Lets an app go on that is suspended or hibernated, in the background.
+  /// Lets an app go on that is suspended or hibernated, in the background. One that was ended with its state
+  /// saved is started anew, as by ``start(_:foreground:)``.
   package func resume(_ name: String) throws(ProcessHostError) {
+    if engine.locked({ $0.hasEndedWithState(name) }) {
+      try start(name)
+      return
+    }
     try engine.changing { core throws(ProcessHostError) in try core.resume(name) }
   }
 
@@ -148,9 +159,12 @@ package final class ProcessHost: Sendable {
   /// - Parameters:
   ///   - descriptor: its connection, which is the host's unless this throws.
   ///   - pid: as the kernel knows it of the connection.
+  ///   - restarts: whether it saves its state when asked, and takes it when it is started anew.
   /// - Throws: ``ProcessHostError``: `process` where it is of no app, `lifecycle`.
-  package func join(_ descriptor: Int32, pid: Int32) throws(ProcessHostError) {
-    try engine.changing { core throws(ProcessHostError) in try core.join(descriptor, pid: pid) }
+  package func join(_ descriptor: Int32, pid: Int32, restarts: Bool = false) throws(ProcessHostError) {
+    try engine.changing { core throws(ProcessHostError) in
+      try core.join(descriptor, pid: pid, restarts: restarts)
+    }
   }
 
   /// Memory is short on the machine, somebody says: does what the host does when the kernel says so.
@@ -167,11 +181,11 @@ package final class ProcessHost: Sendable {
 
   /// Those that have a manifest, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
-    let running = engine.locked { Set($0.apps.keys) }
+    let running = engine.locked { Set($0.apps.keys).union($0.endedWithState.map(\.id)) }
     return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
       AppEntry(
         id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        keptBy: [], notes: [])
+        hibernatedBy: nil, keptBy: [], notes: [])
     }
   }
 
@@ -190,7 +204,10 @@ package final class ProcessHost: Sendable {
 
   /// What could not be done for an app; none where it does not run.
   package func notes(of name: String) -> [String] {
-    engine.locked { $0.apps[name].map { $0.notes + $0.limits.notes } ?? [] }
+    engine.locked { core in
+      if let app = core.apps[name] { return app.notes + app.limits.notes }
+      return core.endedWithState.first { $0.id == name }?.notes ?? []
+    }
   }
 }
 
@@ -215,7 +232,7 @@ private final class HostEngine: @unchecked Sendable {
   private let core: HostCore
   private var hasStopped = false
   /// What was told of the apps, where anybody wants to hear.
-  private var told: [String: (app: HostedProcess, state: String)] = [:]
+  private var told: [String: (app: HostedProcess?, state: String)] = [:]
   private let wake: WakeEvent
   private let front: (any FrontSource)?
   private let pressure: MemoryPressure?
@@ -236,15 +253,18 @@ private final class HostEngine: @unchecked Sendable {
   private func tellChanges() {
     guard let changed = core.configuration.changed, !hasStopped else { return }
     var changes: [AppChange] = []
-    for (name, before) in told where core.apps[name] !== before.app {
+    let states = core.statesOfApps()
+    for (name, before) in told {
+      // The same app has another object after it was ended with its state saved.
+      if let state = states[name], state.app === before.app || state.app == nil || before.app == nil {
+        continue
+      }
       told[name] = nil
       changes.append(AppChange(name: name, state: nil))
     }
-    for (name, app) in core.apps {
-      let state = core.stateName(app)
-      if told[name]?.state == state { continue }
-      told[name] = (app, state)
-      changes.append(AppChange(name: name, state: state))
+    for (name, now) in states {
+      if told[name]?.state != now.state { changes.append(AppChange(name: name, state: now.state)) }
+      told[name] = now
     }
     if !changes.isEmpty { changed(changes) }
   }

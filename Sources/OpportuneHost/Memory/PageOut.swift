@@ -84,6 +84,21 @@ final class PageOut: @unchecked Sendable {
     return 0
   }
 
+  /// What keeps the kernel from taking an app's own pages, for people; `nil`: nothing.
+  ///
+  /// - Parameter hasSwap: `nil`: as the kernel says.
+  static func obstacle(_ group: MemoryGroup?, hasSwap: Bool?) -> String? {
+    guard hasSwap ?? Self.hasSwap else { return "there is no swap" }
+    return group?.reclaims != nil || mayAdvise ? nil : "the kernel refuses that without CAP_SYS_NICE"
+  }
+
+  /// Whether this process has CAP_SYS_NICE, the 24th of them.
+  private static var mayAdvise: Bool {
+    let line = SystemFile.text("/proc/self/status")?.split(separator: "\n").first { $0.hasPrefix("CapEff:") }
+    let word = line?.split(whereSeparator: \.isWhitespace).last
+    return word.flatMap { UInt64($0, radix: 16) }.map { $0 >> 23 & 1 == 1 } ?? false
+  }
+
   /// Whether anything is swapped to: a line of it follows the head of the list.
   private static var hasSwap: Bool {
     SystemFile.bytes("/proc/swaps").map { $0.split(separator: UInt8(ascii: "\n")).count > 1 } ?? false

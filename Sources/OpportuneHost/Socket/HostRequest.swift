@@ -57,6 +57,9 @@ package struct HostRequest: Sendable, Hashable, Codable {
   package var reason: String?
   /// For `keep`: whether the exemption is over; no by default.
   package var end: Bool?
+  /// For `join`: whether the program saves its state when asked, and may be ended then and started anew with
+  /// it; no by default.
+  package var restarts: Bool?
 
   package init(_ request: Action, name: String? = nil) {
     self.request = request

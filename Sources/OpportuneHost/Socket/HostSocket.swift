@@ -22,6 +22,21 @@ package enum HostSocket {
     return String(hash, radix: 16)
   }
 
+  /// Where a host with this socket has the states that programs save: a folder that outlives the machine's
+  /// run. `nil` where the environment does not tell.
+  package static func stateFolder(
+    of path: String, user: UInt32 = geteuid(),
+    environment: [String: String] = ProcessInfo.processInfo.environment
+  ) -> String? {
+    if user == 0 { return "/var/lib/opportune/" + key(of: path) }
+    func folder(_ variable: String, _ rest: String) -> String? {
+      environment[variable].flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
+    }
+    return (folder("XDG_STATE_HOME", "") ?? folder("HOME", "/.local/state")).map {
+      $0 + "/opportune/" + key(of: path)
+    }
+  }
+
   /// Opens it, before the host: it says whether another one lives, whose groups are not to be touched.
   ///
   /// - Parameters:
@@ -50,9 +65,11 @@ package enum HostSocket {
       handOver: { line, descriptor, user in
         // Looked at twice only if it may be one.
         guard user == own, line.range(of: Data("join".utf8)) != nil, let host = host(),
-          HostRequest.read(line)?.request == .join
+          let request = HostRequest.read(line), request.request == .join
         else { return .no }
-        do throws(ProcessHostError) { try host.join(descriptor, pid: process(of: descriptor)) } catch {
+        do throws(ProcessHostError) {
+          try host.join(descriptor, pid: process(of: descriptor), restarts: request.restarts == true)
+        } catch {
           return .refused(HostAnswer.refused(error.message).line)
         }
         return .taken

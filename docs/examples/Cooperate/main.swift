@@ -7,8 +7,9 @@
 import Foundation
 import OpportuneClient
 
-/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last.
-struct Program: ProgramDelegate {
+/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last. As it can be started
+/// anew as it was, it is hibernated also where there is no swap.
+struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
   func willEnterForeground() async { say("comes to the front") }
   func didBecomeActive() async { say("is in front") }
@@ -17,6 +18,8 @@ struct Program: ProgramDelegate {
   func willTerminate() async { say("ends: saves") }
   func willSuspend() async { say("stops") }
   func didResume() async { say("goes on") }
+  func saveState() async -> [UInt8]? { Array("page 7".utf8) }
+  func restoreState(_ state: [UInt8]) async { say("was at \(String(decoding: state, as: UTF8.self))") }
   func didReceiveMemoryWarning() async { say("lets caches go") }
   func didLeaveHost(_ reason: String) async { say("is alone: \(reason)") }
 }

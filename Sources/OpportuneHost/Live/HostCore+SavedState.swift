@@ -1,0 +1,141 @@
+internal import OpportuneApps
+internal import OpportuneBase
+
+/// Apps that are ended with their state saved, and started anew with it: hibernation where nothing can be
+/// paged out. (R-LIFE-07)
+extension HostCore {
+  /// The best way to hibernate an app now.
+  func way(of app: HostedProcess) -> HibernationWay {
+    .best(
+      notPagedOut: PageOut.obstacle(app.memory, hasSwap: configuration.hasSwap), notSaved: notSaved(app))
+  }
+
+  /// Why an app cannot be started anew as it was; `nil`: it can.
+  private func notSaved(_ app: HostedProcess) -> String? {
+    if states == nil { return "the host has no folder for states" }
+    if app.declared == nil { return "no manifest says how it is started anew" }
+    guard let client = app.client else {
+      return app.leftBecause.map { "its program cooperates no more: \($0)" } ?? "no process of it has joined"
+    }
+    return client.restarts ? nil : "its program has not said that it saves its state"
+  }
+
+  /// Has a program save its state, after which it is ended.
+  ///
+  /// - Returns: how long it goes on until it is looked at again, and why.
+  func save(
+    _ app: HostedProcess, notPagedOut: String, _ policy: LockPolicy
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    outcomes[app.name] = nil
+    app.pending = nil
+    let wasStopped = system.state(of: app.id)?.mayExecute != true
+    if wasStopped { try resume(app.name) }
+    return try suspend(
+      app, askedAt: now, policy,
+      saving: PendingSuspension.Saving(notPagedOut: notPagedOut, wasStopped: wasStopped))
+  }
+
+  /// - Throws: ``ProcessHostError``: `notHibernated` where its program is not to be asked any more.
+  func checkSaves(_ app: HostedProcess) throws(ProcessHostError) {
+    if let why = notSaved(app) { throw ProcessHostError(.notHibernated(app.name, why)) }
+  }
+
+  /// - Returns: the file that it is to write its state to.
+  func prepareState(of app: HostedProcess) throws(ProcessHostError) -> String {
+    guard let states else { throw ProcessHostError(.notHibernated(app.name, notSaved(app) ?? "")) }
+    return try states.prepare(app.name)
+  }
+
+  /// It has saved its state: ends it.
+  func endWithState(
+    _ app: HostedProcess, _ saving: PendingSuspension.Saving
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    guard let states else { return nil }
+    let bytes = try states.keep(app.name)
+    states.note(
+      app.name,
+      "its state of \(bytes) bytes is saved, with which it is started anew; it was not paged out: "
+        + saving.notPagedOut)
+    app.client?.farewell = nil
+    do throws(ProcessHostError) { try end(app) } catch {
+      states.remove(app.name)
+      throw error
+    }
+    return waitForEnd(app.name)
+  }
+
+  /// - Returns: `nil`: it has ended, or is not to be ended.
+  func waitForEnd(_ name: String) -> (wait: Duration, reason: String)? {
+    guard apps[name] != nil, states?.all[name]?.isDue == false else { return nil }
+    return (.milliseconds(50), "its state is saved, and it is being ended")
+  }
+
+  /// It goes on as it did; what was suspended is so again.
+  func hasNotSaved(_ app: HostedProcess, _ saving: PendingSuspension.Saving, _ policy: LockPolicy) {
+    guard saving.wasStopped, apps[app.name] === app else { return }
+    app.used = now  // not asked again at once
+    do throws(ProcessHostError) { _ = try suspend(app, askedAt: now, policy) } catch {
+      app.note([error.message])
+    }
+  }
+
+  // MARK: Anew
+
+  /// It has its state again.
+  func hasTaken(_ app: HostedProcess) { states?.remove(app.name) }
+
+  /// An app has ended. One that had been started anew, and had not taken its state, is started once more.
+  func startAgain(_ app: HostedProcess) {
+    guard let state = states?.all[app.name], state.isDue, let declared = app.declared else { return }
+    guard state.starts == 1 else {
+      states?.note(app.name, "its state is saved, and it has ended before it took it")
+      return
+    }
+    configuration.log("'\(app.name)' has ended before it took its state, and is started once more")
+    do throws(ProcessHostError) {
+      _ = try launch(declared, foreground: app.isInFront, isAsked: false)
+    } catch {
+      states?.note(app.name, "its state is saved; it could not be started: \(error.message)")
+    }
+  }
+
+  /// A host before has ended when it was ending an app with its state saved.
+  func goOnEnding(_ app: HostedProcess) {
+    guard states?.all[app.name]?.isDue == false else { return }
+    do throws(ProcessHostError) { try end(app) } catch { app.note([error.message]) }
+  }
+
+  // MARK: What is told
+
+  func hasEndedWithState(_ name: String) -> Bool { apps[name] == nil && states?.all[name] != nil }
+
+  var endedWithState: [AppEntry] {
+    (states?.all ?? [:]).filter { apps[$0.key] == nil }.map { name, state in
+      AppEntry(
+        id: name, pids: [], state: LifecycleState.Operational.hibernated.rawValue, cgroup: nil, cpuSeconds: 0,
+        memoryBytes: 0, memoryBy: nil, hibernatedBy: .savedState, keptBy: [],
+        notes: [PageOut.Purpose.hibernation.rawValue + state.note])
+    }
+  }
+
+  /// All apps with where they are; those without an object were ended with their state saved.
+  func statesOfApps() -> [String: (app: HostedProcess?, state: String)] {
+    var result: [String: (app: HostedProcess?, state: String)] = [:]
+    for name in (states?.all ?? [:]).keys {
+      result[name] = (nil, LifecycleState.Operational.hibernated.rawValue)
+    }
+    for (name, app) in apps { result[name] = (app, stateName(app)) }
+    return result
+  }
+
+  /// What an app that was ended with its state saved cannot be asked for.
+  func hibernated(_ name: String) -> ProcessHostError {
+    ProcessHostError(.lifecycle(name, "it is hibernated, with its state saved: opportune resume starts it"))
+  }
+
+  /// Of one that was paged out.
+  func notSavedNote(_ app: HostedProcess) -> String {
+    guard case .pagedOut(let why?) = way(of: app) else { return "" }
+    return "; its state is not saved: \(why)"
+  }
+}

@@ -1,0 +1,137 @@
+internal import Glibc
+internal import OpportuneBase
+
+/// The states with which programs are to be started anew, which they have saved themselves: a file each, in a
+/// folder of one host. It outlives the host and the machine's run.
+///
+/// `NAME.new` is what a program is writing, `NAME.state` what one has left that is being ended or has ended,
+/// `NAME.due` what one that was started anew has not taken yet.
+///
+/// Used by one thread at a time.
+final class SavedStates {
+  /// The largest state, in bytes.
+  static let largest = 1 << 20
+  /// The longest path of a file, in bytes: programs have a buffer for it.
+  static let longestPath = 1000
+
+  struct State: Sendable, Hashable {
+    let bytes: Int
+    /// The program was started anew, and has not taken it.
+    var isDue: Bool
+    /// How often it was started since somebody asked for that.
+    var starts = 0
+    /// What is told of it, for people.
+    var note: String
+  }
+
+  private enum Kind: String {
+    case new, state, due
+  }
+
+  private let folder: String
+  private(set) var all: [String: State] = [:]
+
+  /// Finds what a host before has left; the folder need not be there.
+  init(in folder: String) {
+    self.folder = folder
+    for file in SystemFile.names(in: folder) {
+      if file.hasSuffix("." + Kind.new.rawValue) { unlink(folder + "/" + file) }
+      for (kind, isDue) in [(Kind.due, true), (.state, false)] where file.hasSuffix("." + kind.rawValue) {
+        let name = String(file.dropLast(kind.rawValue.utf8.count + 1))
+        guard (try? AppName.check(name)) != nil, let bytes = size(of: name, kind) else { continue }
+        // The later one counts, where a host was killed between its two.
+        if isDue, all[name] != nil { continue }
+        all[name] = State(bytes: bytes, isDue: isDue, note: "its state was saved under a host before")
+      }
+    }
+  }
+
+  private func path(_ name: String, _ kind: Kind) -> String { "\(folder)/\(name).\(kind.rawValue)" }
+
+  /// `nil` where there is no file of ours.
+  private func size(of name: String, _ kind: Kind) -> Int? {
+    var status = stat()
+    guard lstat(path(name, kind), &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+      status.st_uid == geteuid()
+    else { return nil }
+    return Int(status.st_size)
+  }
+
+  /// Has nothing stand where the app is to write its state.
+  ///
+  /// - Returns: where that is.
+  /// - Throws: ``ProcessHostError``: `system`, `notHibernated`.
+  func prepare(_ name: String) throws(ProcessHostError) -> String {
+    let path = path(name, .new)
+    guard path.utf8.count <= Self.longestPath else {
+      throw ProcessHostError(
+        .notHibernated(
+          name, "the path '\(path)' of its state has more than \(Self.longestPath) bytes"))
+    }
+    for (index, byte) in path.utf8.enumerated() where byte == UInt8(ascii: "/") && index > 0 {
+      mkdir(String(decoding: path.utf8.prefix(index), as: UTF8.self), 0o700)
+    }
+    var status = stat()
+    guard lstat(folder, &status) == 0 else {
+      throw ProcessHostError(.system("the folder '\(folder)' of saved states", errno))
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
+      throw ProcessHostError(
+        .notHibernated(name, "'\(folder)' is to be a folder that the host's user alone may write"))
+    }
+    unlink(path)
+    return path
+  }
+
+  /// Drops what an app has written that goes on.
+  func discard(_ name: String) { unlink(path(name, .new)) }
+
+  /// Takes what the app has written as its state.
+  ///
+  /// - Returns: its size, in bytes.
+  /// - Throws: ``ProcessHostError``: `notHibernated`, `system`; then an earlier state is as it was.
+  func keep(_ name: String) throws(ProcessHostError) -> Int {
+    guard let bytes = size(of: name, .new) else {
+      discard(name)
+      throw ProcessHostError(.notHibernated(name, "it has saved no state"))
+    }
+    guard bytes <= Self.largest else {
+      discard(name)
+      throw ProcessHostError(
+        .notHibernated(name, "its state has \(bytes) bytes: expected at most \(Self.largest)"))
+    }
+    chmod(path(name, .new), 0o600)
+    guard rename(path(name, .new), path(name, .state)) == 0 else {
+      throw ProcessHostError(.system("the state of '\(name)' could not be kept", errno))
+    }
+    unlink(path(name, .due))
+    all[name] = State(bytes: bytes, isDue: false, note: "")
+    return bytes
+  }
+
+  func note(_ name: String, _ text: String) { all[name]?.note = text }
+
+  /// The app is started anew, by somebody's word or on its own.
+  ///
+  /// - Throws: ``ProcessHostError``: `system`.
+  func begin(_ name: String, isAsked: Bool) throws(ProcessHostError) {
+    guard let state = all[name] else { return }
+    if !state.isDue, rename(path(name, .state), path(name, .due)) != 0 {
+      throw ProcessHostError(.system("the state of '\(name)'", errno))
+    }
+    all[name]?.isDue = true
+    all[name]?.starts = isAsked ? 1 : state.starts + 1
+  }
+
+  /// What the app is to take first; `nil`: nothing.
+  func due(_ name: String) -> String? { all[name]?.isDue == true ? path(name, .due) : nil }
+
+  /// Leaves all to the next host.
+  func leave() { all = [:] }
+
+  /// It has been taken, or is not wanted any more.
+  func remove(_ name: String) {
+    all[name] = nil
+    for kind in [Kind.new, .state, .due] { unlink(path(name, kind)) }
+  }
+}
