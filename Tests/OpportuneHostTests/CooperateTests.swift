@@ -36,7 +36,7 @@ private final class Program {
 
 /// The examples of programs that cooperate, as a user starts them: in Swift, and in C without Swift.
 @Suite(.bounded) struct CooperateTests {
-  private static let compiler = ["/usr/bin/gcc", "/usr/bin/cc"].first(where: SystemFile.exists)
+  static let compiler = ["/usr/bin/gcc", "/usr/bin/cc"].first(where: SystemFile.exists)
 
   // R-LIFE-11, R-LIFE-12, R-LIFE-14
   @Test func aSwiftProgramHearsWhatAnAppHears() async throws {
@@ -105,14 +105,16 @@ private final class Program {
     withExtendedLifetime(socket) {}
   }
 
-  @Test(.enabled(if: compiler != nil, "there is no C compiler")) func aCProgramNeedsNoSwift() async throws {
-    let place = try Place()
+  /// The example in C, without Swift.
+  ///
+  /// - Returns: the path of the program.
+  static func buildInC(in place: Place) throws -> String {
     let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
       .standardizedFileURL
     let built = place.folder.appending(path: "cooperate").path
     let library = root.appending(path: "CSupport/OpportuneClient")
     let build = Process()
-    build.executableURL = URL(filePath: try #require(Self.compiler))
+    build.executableURL = URL(filePath: try #require(compiler))
     build.arguments =
       ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I\(library.path)/include"]
       + ["\(root.path)/docs/examples/c/cooperate.c", "\(library.path)/client.c", "\(library.path)/line.c"]
@@ -120,6 +122,12 @@ private final class Program {
     try build.run()
     build.waitUntilExit()
     #expect(build.terminationStatus == 0)
+    return built
+  }
+
+  @Test(.enabled(if: compiler != nil, "there is no C compiler")) func aCProgramNeedsNoSwift() async throws {
+    let place = try Place()
+    let built = try Self.buildInC(in: place)
     let count = place.folder.appending(path: "count.txt")
     let program = try Program(built, [count.path])
     let host = program.hosted.host

@@ -419,4 +419,27 @@ private final class Saving {
     try await eventually("its state is gone") { saving.files.isEmpty }
     try await saving.hosted.end()
   }
+
+  // R-LIFE-07
+  @Test(.enabled(if: CooperateTests.compiler != nil, "there is no C compiler"))
+  func aCProgramGivesAndTakesItsState() async throws {
+    let saving = try Saving()
+    let path = try CooperateTests.buildInC(in: saving.place)
+    try saving.manifests.script(
+      "cd \(saving.place.folder.path); OPPORTUNE_SOCKET=\(saving.place.path) exec '\(path)' > \(saving.pipes[0])",
+      saving.manifests.path, name: "counter")
+    try saving.host.start("counter")
+    #expect(try await saving.lines(1) == ["in background"])
+    _ = try saving.host.hibernate("counter")
+    #expect(try await saving.lines(1) == ["ends"])
+    try await eventually("hibernation") { saving.hosted.entry("counter")?.hibernatedBy == .savedState }
+    // It counts to ten before it may be ended.
+    let state = try Data(contentsOf: URL(filePath: saving.states + "/counter.state"))
+    let count = state.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
+    #expect(state.count == MemoryLayout<Int>.size && count >= 10)
+    try saving.host.resume("counter")
+    #expect(try await saving.lines(2) == ["was at \(count)", "in background"])
+    try await eventually("its state is gone") { saving.files.isEmpty }
+    try await saving.hosted.end()
+  }
 }

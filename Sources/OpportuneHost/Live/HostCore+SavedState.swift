@@ -26,6 +26,7 @@ extension HostCore {
   func save(
     _ app: HostedProcess, notPagedOut: String, _ policy: LockPolicy
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    try checkLives(app)
     outcomes[app.name] = nil
     app.pending = nil
     let wasStopped = system.state(of: app.id)?.mayExecute != true
@@ -38,6 +39,10 @@ extension HostCore {
   /// - Throws: ``ProcessHostError``: `notHibernated` where its program is not to be asked any more.
   func checkSaves(_ app: HostedProcess) throws(ProcessHostError) {
     if let why = notSaved(app) { throw ProcessHostError(.notHibernated(app.name, why)) }
+    guard system.state(of: app.id)?.mayExecute == true else {
+      throw ProcessHostError(
+        .notHibernated(app.name, "it does not run, to save its state: it is \(stateName(app))"))
+    }
   }
 
   /// - Returns: the file that it is to write its state to.
@@ -56,7 +61,6 @@ extension HostCore {
       app.name,
       "its state of \(bytes) bytes is saved, with which it is started anew; it was not paged out: "
         + saving.notPagedOut)
-    app.client?.farewell = nil
     do throws(ProcessHostError) { try end(app) } catch {
       states.remove(app.name)
       throw error

@@ -49,12 +49,12 @@ extension HostCore {
     if let exemption = app.exemption, !exemption.isOver(at: now) {
       throw ProcessHostError(.exempt(app.name, exemption.text))
     }
+    if saving != nil { try checkSaves(app) }
     // What does not run has been looked at.
     guard system.state(of: app.id)?.mayExecute == true else {
       try stopKeepingDisplay(app)
       return nil
     }
-    if saving != nil { try checkSaves(app) }
     if let (until, reason) = try farewell(app, saves: saving != nil) {
       let pending = PendingSuspension(
         askedAt: askedAt, policy: policy, until: until, reason: reason, isForAnswer: true, saving: saving)

@@ -254,7 +254,7 @@ final class HostCore {
   }
 
   /// It has not been asked to end.
-  private func checkLives(_ app: HostedProcess) throws(ProcessHostError) {
+  func checkLives(_ app: HostedProcess) throws(ProcessHostError) {
     guard system.state(of: app.id) == .terminated else { return }
     throw ProcessHostError(.lifecycle(app.name, "it is being ended; ask again when it has"))
   }
@@ -315,6 +315,7 @@ final class HostCore {
 
   func end(_ app: HostedProcess) throws(ProcessHostError) {
     app.pending = nil
+    app.client?.farewell = nil
     try post(.terminate, to: app)
     if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
   }
@@ -411,8 +412,8 @@ final class HostCore {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
+    states?.discard(app.name)
     if app.pending?.saving != nil {
-      states?.discard(app.name)
       outcomes[app.name] = ProcessHostError(
         .notHibernated(app.name, "it has ended before its state was saved"))
     }

@@ -1,6 +1,7 @@
 /*
  * A program that cooperates with the host of programs: it counts, saves its count before it is stopped or
- * ended, and asks for time to finish what it has begun.
+ * ended, and asks for time to finish what it has begun. As it can be started anew with its count, it is
+ * hibernated also where there is no swap.
  *
  *     cc cooperate.c $(pkg-config --cflags --libs opportune-client) -o cooperate
  *     opportune host &
@@ -31,7 +32,6 @@ static void save(void)
 /* Called by oppclient_dispatch. When it returns, the host goes on. */
 static void hear(oppclient *client, const oppclient_notice *notice, void *context)
 {
-    (void)client;
     (void)context;
     switch (notice->event) {
     case OPPCLIENT_DID_ENTER_BACKGROUND:
@@ -44,6 +44,12 @@ static void hear(oppclient *client, const oppclient_notice *notice, void *contex
     case OPPCLIENT_WILL_TERMINATE:
         puts("ends");
         save();
+        break;
+    case OPPCLIENT_SAVE_STATE: oppclient_save_state(client, &count, sizeof count); break;
+    case OPPCLIENT_RESTORE_STATE:
+        if (notice->state_size == sizeof count)
+            memcpy(&count, notice->state, sizeof count);
+        printf("was at %ld\n", count);
         break;
     case OPPCLIENT_TASK_EXPIRES: puts("no more time"); break;
     case OPPCLIENT_LEFT:
@@ -60,7 +66,7 @@ int main(int argc, char **argv)
     char refusal[256];
     oppclient *client;
     file = argc > 1 ? argv[1] : "count.txt";
-    int error = oppclient_join(NULL, 5000, hear, NULL, refusal, sizeof refusal, &client);
+    int error = oppclient_join_restartable(NULL, 5000, hear, NULL, refusal, sizeof refusal, &client);
     if (error != 0) {
         fprintf(stderr, "it works alone: %s\n", refusal[0] != 0 ? refusal : strerror(-error));
         return 1;
