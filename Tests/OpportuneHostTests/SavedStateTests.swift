@@ -161,7 +161,9 @@ private final class Saving {
     try await eventually("hibernation") { try host.hibernate("app", isAgain: true) == nil }
     let entry = try #require(hosted.entry())
     #expect(entry.state == "hibernated" && entry.hibernatedBy == .savedState)
-    #expect(entry.pids.isEmpty && entry.memoryBytes == 0 && ProcessStat(of: first)?.hasEnded != false)
+    #expect(
+      entry.pids.isEmpty && entry.memoryBytes == 0 && entry.memoryBy == nil
+        && ProcessStat(of: first)?.hasEnded != false)
     #expect(entry.notes.count == 1 && entry.notes.first?.contains("6 bytes is saved") == true)
     #expect(entry.notes.first?.contains("not paged out: there is no swap") == true, "\(entry.notes)")
     #expect(try String(contentsOfFile: saving.states + "/app.state", encoding: .utf8) == "page 7")

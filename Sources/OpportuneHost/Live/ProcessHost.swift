@@ -196,6 +196,7 @@ package final class ProcessHost: Sendable {
   package func apps() -> [AppEntry] {
     engine.locked { $0.entries() }.map { entry, group in
       var entry = entry
+      if entry.pids.isEmpty { return entry }
       let memory = MemoryUse.look(group, entry.pids)
       (entry.memoryBytes, entry.memoryBy) = (memory.bytes, memory.by)
       return entry
