@@ -9,14 +9,15 @@ import Testing
 /// A program that speaks the protocol itself and saves its state. It prints each event, `restoreState` with
 /// the state. Arguments: a folder, where it prints to, where lines come from. The file `mode` of the folder
 /// has what it does by now: `silent=EVENT`: it never answers that; `die=EVENT`: it ends there; `hold=EVENT`:
-/// it answers that when a line has come; `none`, `large`: of its state.
+/// it answers that when a line has come; `none`, `large`: of its state;
+/// `plain`: it joins without a word of that.
 private let script = """
   import json, os, signal, socket, sys
   place, out, held = sys.argv[1], open(sys.argv[2], "w", buffering=1), open(sys.argv[3])
   s = socket.socket(socket.AF_UNIX)
   s.connect(place + "/host.sock")
   def say(what): s.sendall(json.dumps(what).encode() + b"\\n")
-  say({"request": "join", "restarts": True})
+  say({"request": "join", "restarts": "plain" not in open(place + "/mode").read()})
   stream = s.makefile("r")
   out.write("joined\\n" if json.loads(stream.readline())["ok"] else "refused\\n")
   def lines():
@@ -358,6 +359,21 @@ private final class Saving {
     try saving.host.resume("app")
     #expect(try await saving.lines(2) == ["joined", "restoreState page 7"])
     try await eventually("its state is gone") { saving.files.isEmpty }
+    try await saving.hosted.end()
+  }
+
+  // R-LIFE-07
+  @Test func whoDoesNotWantItsStateIsNotStartedByItself() async throws {
+    let saving = try Saving()
+    try await saving.hibernate()
+    try saving.mode("plain die=didFinishLaunching")
+    try saving.host.resume("app")
+    #expect(try await saving.lines(2) == ["joined", "didFinishLaunching"])
+    try await eventually("its end") {
+      saving.hosted.entry()?.notes.contains { $0.contains("it has ended before it took it") } == true
+    }
+    #expect(saving.hosted.entry()?.pids == [] && saving.files == ["app.due"] && saving.log.lines.isEmpty)
+    try saving.host.terminate("app")
     try await saving.hosted.end()
   }
 

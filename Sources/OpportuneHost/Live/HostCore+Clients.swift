@@ -31,6 +31,7 @@ extension HostCore {
     var answer = HostAnswer()
     answer.name = app.name
     client.tell(Array(answer.line.utf8))
+    if !restarts { states?.startNoMore(app.name) }
     if restarts, let file = states?.due(app.name) { client.ask(.restoreState(file), now: now) }
     // What it would have been told if it had been there.
     client.ask(.past(.didFinishLaunching), now: now)

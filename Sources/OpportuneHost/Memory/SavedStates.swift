@@ -123,6 +123,9 @@ final class SavedStates {
     all[name]?.starts = isAsked ? 1 : state.starts + 1
   }
 
+  /// The program has come so far, and does not want its state: when it ends, that is no failure.
+  func startNoMore(_ name: String) { all[name]?.starts = 0 }
+
   /// What the app is to take first; `nil`: nothing.
   func due(_ name: String) -> String? { all[name]?.isDue == true ? path(name, .due) : nil }
 
