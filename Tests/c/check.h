@@ -37,6 +37,13 @@
         }                                                                                                \
     } while (0)
 
+/* How much longer than usual a test is to try for races: OPPORTUNE_STRESS. */
+static inline unsigned stress(void) {
+    const char *text = getenv("OPPORTUNE_STRESS");
+    int value = text == NULL ? 1 : atoi(text);
+    return value < 1 ? 1 : (unsigned)value;
+}
+
 /* Ends the test as skipped, and says why: what the machine lacks is not passed over in silence. */
 #define SKIP(reason)                                                                                     \
     do {                                                                                                 \

@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 static unsigned scaled(unsigned count) {
-    const char *text = getenv("OPPORTUNE_STRESS");
-    int value = text == NULL ? 1 : atoi(text);
-    return (SANITIZED ? count / 10 : count) * (value < 1 ? 1u : (unsigned)value);
+    return (SANITIZED ? count / 10 : count) * stress();
 }
 
 static oppc_scheduler *make(uint32_t foreground, uint32_t background) {

@@ -16,12 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static unsigned scale(void) {
-    const char *text = getenv("OPPORTUNE_STRESS");
-    int value = text == NULL ? 1 : atoi(text);
-    return value < 1 ? 1 : (unsigned)value;
-}
-
 /* --- One pool with a bare count as its queue --------------------------------------------------- */
 
 #define WORKERS_MAX 8
@@ -343,12 +337,12 @@ static void test_alarms(unsigned rounds) {
 }
 
 int main(void) {
-    alarm(300 * scale()); /* a lost wake-up ends here */
+    alarm(300 * stress()); /* a lost wake-up ends here */
     test_tokens();
     test_slots();
     test_close();
-    test_alarms(5000 * scale());
-    unsigned rounds = (SANITIZED ? 10000 : 100000) * scale();
+    test_alarms(5000 * stress());
+    unsigned rounds = (SANITIZED ? 10000 : 100000) * stress();
     hunt(1, 1, rounds);
     hunt(2, 1, rounds);
     hunt(2, 2, rounds);

@@ -24,12 +24,6 @@
 #define THREAD_SANITIZER
 #endif
 
-static int scale(void) {
-    const char *text = getenv("OPPORTUNE_STRESS");
-    int value = text == NULL ? 1 : atoi(text);
-    return value < 1 ? 1 : value;
-}
-
 static size_t page;
 
 static opp_purge_set *set;
@@ -524,7 +518,7 @@ static void test_stopped(void) {
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL);
     pthread_t reclaimer;
     CHECK_EQUAL(pthread_create(&reclaimer, NULL, take_on, region), 0);
-    int amid = 0, tries = 0, least = 300 * scale();
+    int amid = 0, tries = 0, least = 300 * (int)stress();
     for (; tries < 20000 && (amid < 20 || tries < least); tries++) {
         CHECK_EQUAL(pthread_kill(reclaimer, SIGUSR1), 0);
         while (sem_wait(&stopped) != 0) {}
@@ -559,8 +553,8 @@ static void test_stopped(void) {
 }
 
 int main(void) {
-    alarm(300 * (unsigned)scale());
-    rounds = 10000 * scale();
+    alarm(300 * stress());
+    rounds = 10000 * (int)stress();
     page = (size_t)sysconf(_SC_PAGESIZE);
     set = opp_purge_set_create();
     CHECK(set != NULL);

@@ -190,8 +190,7 @@ static void test_burst(void) {
 
 int main(void) {
     alarm(300);
-    const char *text = getenv("OPPORTUNE_STRESS");
-    if (text != NULL && atoi(text) > 1) jobs *= (uint64_t)atoi(text);
+    jobs *= stress();
     for (int round = 0; round < 5; round++) {
         test_order();
         test_many_consumers();

@@ -18,12 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static unsigned scale(void) {
-    const char *text = getenv("OPPORTUNE_STRESS");
-    int value = text == NULL ? 1 : atoi(text);
-    return value < 1 ? 1 : (unsigned)value;
-}
-
 static void pair(int ends[2]) {
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 }
@@ -303,7 +297,7 @@ static void *feed(void *context) {
 
 static void hunt(uint32_t tokens) {
     opp_core_config config = {.max_apps = 2};
-    wanted = 5000ull * scale();
+    wanted = 5000ull * stress();
     atomic_store(&finished, 0);
     CHECK(opp_core_create(&config, &core) == 0);
     app = opp_app_create(core, 0, false);
