@@ -108,8 +108,12 @@ import Testing
     finder.look(completed: 204, inFlight: 0, at: 945 * ms)
     #expect(finder.found.count == 1)
     finder.look(completed: 204, inFlight: 2, at: 950 * ms)
+    finder.look(completed: 204, inFlight: 2, at: 1095 * ms)
     finder.end(at: 1100 * ms)
     #expect(finder.found.last == 945 * ms..<1100 * ms, "nor does the end of the run end it")
+    finder.look(completed: 205, inFlight: 2, at: 1200 * ms)
+    finder.look(completed: 206, inFlight: 2, at: 1500 * ms)
+    #expect(finder.found.count == 2, "who looks was kept from it")
   }
 
   @Test func countersOfADeviceAreRead() throws {

@@ -101,7 +101,7 @@ extension DeviceList.Device {
   }
 
   /// - Parameter number: of a node, as stat() has it.
-  init(isBlock: Bool, number: UInt64) {
+  package init(isBlock: Bool, number: UInt64) {
     self.init(
       isBlock: isBlock,
       major: Int32(truncatingIfNeeded: (number >> 8) & 0xfff | (number >> 32) & 0xffff_f000),

@@ -1,6 +1,6 @@
-import COpportune
 import Glibc
 import OpportuneBase
+import OpportuneHost
 import Synchronization
 
 /// When a block device ended nothing that it had to do, though it had something: what a hypervisor does that
@@ -12,18 +12,23 @@ struct StandstillFinder: Sendable {
   static let most: Nanoseconds = 50_000_000
 
   private(set) var found: [Range<Nanoseconds>] = []
-  private var last: (completed: UInt64, at: Nanoseconds)?
+  /// The first look at which it had ended as much as by now, and the last.
+  private var last: (completed: UInt64, at: Nanoseconds, until: Nanoseconds)?
 
-  /// A look at the device: how much it has ended since the machine's start, and how much it has to do.
+  /// A look at the device: how much it has ended since the machine's start, and how much it has to do. Who
+  /// looks may have been kept from it: only what was seen to stand still counts.
   mutating func look(completed: UInt64, inFlight: UInt64, at now: Nanoseconds) {
-    if let last, completed == last.completed, inFlight > 0 { return }
-    if let last, completed != last.completed, now - last.at > Self.most { found.append(last.at..<now) }
-    last = (completed, now)
+    if last?.completed == completed, inFlight > 0 {
+      last?.until = now
+    } else {
+      end(at: now)
+      last = (completed, now, now)
+    }
   }
 
-  /// The last look was the last of all.
+  /// It goes on, or nobody looks any more.
   mutating func end(at now: Nanoseconds) {
-    if let last, now > last.at, now - last.at > Self.most { found.append(last.at..<now) }
+    if let last, last.until - last.at > Self.most { found.append(last.at..<now) }
     last = nil
   }
 }
@@ -40,8 +45,7 @@ final class DeviceWatch: Sendable {
   init(folder: String) throws {
     guard let path = Self.counters(of: folder), Self.read(path) != nil else { return }
     let started = try SystemThread.measuring(named: "device") { [self] in
-      while !isOver.load(ordering: .relaxed) {
-        guard let (completed, inFlight) = Self.read(path) else { return }
+      while !isOver.load(ordering: .relaxed), let (completed, inFlight) = Self.read(path) {
         let now = SystemClock.now()
         finder.withLock { $0.look(completed: completed, inFlight: inFlight, at: now) }
         SystemClock.sleep(until: now + Self.interval)
@@ -64,10 +68,8 @@ final class DeviceWatch: Sendable {
   private static func counters(of folder: String) -> String? {
     var status = stat()
     guard stat(folder, &status) == 0 else { return nil }
-    // As gnu_dev_major() and gnu_dev_minor() take it apart, which the C library's module leaves out.
-    let device = UInt64(status.st_dev)
-    let (major, minor) = (device >> 8 & 0xfff | device >> 32 & ~0xfff, device & 0xff | device >> 12 & ~0xff)
-    return "/sys/dev/block/\(major):\(minor)/stat"
+    let device = DeviceList.Device(isBlock: true, number: UInt64(status.st_dev))
+    return device.minor.map { "/sys/dev/block/\(device.major):\($0)/stat" }
   }
 
   private static func read(_ path: String) -> (completed: UInt64, inFlight: UInt64)? {
