@@ -104,7 +104,9 @@ let package = Package(
     // Apps are Linux processes, not written for it.
     .target(
       name: "OpportuneHost",
-      dependencies: ["OpportuneBase", "OpportuneApps", "OpportuneMemory", "COpportuneHost"]),
+      dependencies: [
+        "OpportuneBase", "OpportuneScheduler", "OpportuneApps", "OpportuneMemory", "COpportuneHost",
+      ]),
     // How a program joins that host: in C, a library of its own as well, and in Swift.
     .target(
       name: "COpportuneClient", path: "CSupport/OpportuneClient",

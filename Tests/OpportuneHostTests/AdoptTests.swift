@@ -81,12 +81,8 @@ import Testing
 
   @Test(arguments: Backends.usable) func aTreeThatSleepsIsTaken(backend: Backend) async throws {
     let output = try Output()
-    let shell = Process()
-    shell.executableURL = URL(filePath: "/bin/sh")
     // The last one is of another session.
-    shell.arguments = ["-c", "sleep 600 & (sleep 600 & wait) & setsid sleep 600 & echo ready; wait"]
-    shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(shell)
+    let shell = try startShell("sleep 600 & (sleep 600 & wait) & setsid sleep 600 & echo ready; wait", output)
     _ = try await output.line("ready")
     var tree = ProcessTree([try #require(ProcessStat(of: shell.processIdentifier)).id])
     try await eventually("all five") {
@@ -141,14 +137,9 @@ import Testing
   func anotherUsersProcessIsRefused() async throws {
     let hosted = try Hosted(.auto)
     let output = try Output()
-    let shell = Process()
-    shell.executableURL = URL(filePath: "/bin/sh")
-    shell.arguments = [
-      "-c",
+    let shell = try startShell(
       "setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'echo pid $$ end; exec sleep 600' & wait",
-    ]
-    shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(shell)
+      output)
     let said = try await output.line("end")
     let other = try #require(Self.number(after: "pid", in: said))
     let error = ProcessHostError(.otherUser(other, owner: 65534))

@@ -306,11 +306,7 @@ import Testing
   // R-DISK-02
   @Test(.enabled(if: isPossible, why)) func aTreeThatIsTakenInIsLimitedAndNothingIsLeftOfIt() async throws {
     let output = try Output()
-    let program = Process()
-    program.executableURL = URL(filePath: "/bin/sh")
-    program.arguments = ["-c", "sleep 600 & echo $!; wait"]
-    program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(program)
+    let program = try startShell("sleep 600 & echo $!; wait", output)
     let child = try #require(Int32(try await output.lines(1)[0]))
     let hosted = try Hosted(.auto, storage: try #require(StorageLimit("2M")))
     _ = try hosted.host.adopt(program.processIdentifier, name: "app")

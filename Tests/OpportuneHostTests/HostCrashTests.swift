@@ -191,3 +191,13 @@ func runUnblocked(_ process: Process) throws {
   defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
   try process.run()
 }
+
+/// A shell that no host has started.
+func startShell(_ script: String, _ output: Output) throws -> Process {
+  let shell = Process()
+  shell.executableURL = URL(filePath: "/bin/sh")
+  shell.arguments = ["-c", script]
+  shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+  try runUnblocked(shell)
+  return shell
+}

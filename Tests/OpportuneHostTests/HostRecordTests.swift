@@ -10,11 +10,8 @@ import Testing
 
   /// A tree of processes that no host has started.
   private func startTree() async throws -> (shell: Process, pids: Set<Int32>) {
-    let (output, shell) = (try Output(), Process())
-    shell.executableURL = URL(filePath: "/bin/sh")
-    shell.arguments = ["-c", Self.trees]
-    shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(shell)
+    let output = try Output()
+    let shell = try startShell(Self.trees, output)
     _ = try await output.line("made")
     let root = try #require(ProcessStat(of: shell.processIdentifier))
     var tree = ProcessTree([root.id])

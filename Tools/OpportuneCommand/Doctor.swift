@@ -104,28 +104,31 @@ private func busFinding() -> Diagnosis.Finding {
 
 /// Whether `opportune host` could take devices and network from background here.
 private func limitFinding() -> Diagnosis.Finding {
-  guard let why = LimitSupport.lack() else {
-    return Diagnosis.Finding(
-      .system, "limits of background", .ok,
-      found: "opportune host may keep background from devices and network")
-  }
-  return Diagnosis.Finding(
-    .system, "limits of background", .degraded, found: why,
+  hostFinding(
+    "limits of background", lack: LimitSupport.lack(), may: "keep background from devices and network",
     cost: "Programs of opportune host open graphics, cameras and sound behind too, and keep their network.",
     remedy: "Run the host as root, on Linux 5.7 or later, where control groups of version 2 are mounted.")
 }
 
 /// Whether `opportune host` could hold what background reads and writes to a rate here.
 private func storageFinding() -> Diagnosis.Finding {
-  guard let why = StorageSupport.lack() else {
-    return Diagnosis.Finding(
-      .system, "storage of background", .ok,
-      found: "opportune host may hold what background reads and writes to a rate")
-  }
-  return Diagnosis.Finding(
-    .system, "storage of background", .degraded, found: why,
+  hostFinding(
+    "storage of background", lack: StorageSupport.lack(),
+    may: "hold what background reads and writes to a rate",
     cost: "--background-storage of opportune host, and OpportuneStorage in manifests, do nothing.",
     remedy: "Run the host as root, where one of these is mounted and handed down to it.")
+}
+
+/// - Parameters:
+///   - lack: why `opportune host` may not; `nil`: it may.
+///   - may: what.
+private func hostFinding(
+  _ topic: String, lack: String?, may: String, cost: String, remedy: String
+) -> Diagnosis.Finding {
+  guard let lack else {
+    return Diagnosis.Finding(.system, topic, .ok, found: "opportune host may \(may)")
+  }
+  return Diagnosis.Finding(.system, topic, .degraded, found: lack, cost: cost, remedy: remedy)
 }
 
 /// What standard output is written to.

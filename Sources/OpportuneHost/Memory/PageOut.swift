@@ -1,6 +1,7 @@
 internal import COpportuneHost
 internal import Glibc
 internal import OpportuneBase
+internal import OpportuneScheduler
 
 /// Paging out what a suspended app has in main memory. It may take a second, so a thread of its own does it,
 /// in pieces: who goes on meanwhile is left alone.
@@ -89,14 +90,8 @@ final class PageOut: @unchecked Sendable {
   /// - Parameter hasSwap: `nil`: as the kernel says.
   static func obstacle(_ group: MemoryGroup?, hasSwap: Bool?) -> String? {
     guard hasSwap ?? Self.hasSwap else { return "there is no swap" }
-    return group?.reclaims != nil || mayAdvise ? nil : "the kernel refuses that without CAP_SYS_NICE"
-  }
-
-  /// Whether this process has CAP_SYS_NICE, the 24th of them.
-  private static var mayAdvise: Bool {
-    let line = SystemFile.text("/proc/self/status")?.split(separator: "\n").first { $0.hasPrefix("CapEff:") }
-    let word = line?.split(whereSeparator: \.isWhitespace).last
-    return word.flatMap { UInt64($0, radix: 16) }.map { $0 >> 23 & 1 == 1 } ?? false
+    let may = group?.reclaims != nil || Capability.sysNice.counts == true
+    return may ? nil : "the kernel refuses that without CAP_SYS_NICE"
   }
 
   /// Whether anything is swapped to: a line of it follows the head of the list.
