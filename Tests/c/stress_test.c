@@ -124,7 +124,7 @@ static void *stepper(void *context) {
     return NULL;
 }
 
-static void stress(unsigned count, unsigned microseconds) {
+static void press(unsigned count, unsigned microseconds) {
     opp_core_config config = {.max_apps = 16};
     for (int band = 0; band < OPP_BANDS; band++)
         for (int rank = 0; rank < OPP_RANKS; rank++)
@@ -174,7 +174,7 @@ int main(void) {
     static const unsigned counts[] = {1, 2, 4, WORKERS_MAX};
     for (int i = 0; i < 4; i++) {
         alarm(seconds + 120); /* what is lost is waited for without end */
-        stress(counts[i], seconds == 0 ? 250000 : seconds * 1000000);
+        press(counts[i], seconds == 0 ? 250000 : seconds * 1000000);
     }
     return 0;
 }
