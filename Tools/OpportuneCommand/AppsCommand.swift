@@ -157,6 +157,9 @@ struct HibernateCommand: ParsableCommand {
       has become of it. By opportune front or resume it goes on as it was. It has saved nothing: where it is terminated, what \
       it had not saved before is lost.
 
+      Where there is no swap, a program that has a manifest and has said that it can be started anew saves its state instead, \
+      and is ended; front or resume starts it with that. hibernated_by of opportune apps --json says which was done.
+
       Example: opportune hibernate ide
       """)
   @OptionGroup var stop: AppStop
