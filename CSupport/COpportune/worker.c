@@ -239,7 +239,9 @@ static opp_parked worker_rises(opp_worker *worker, opp_woken woken) {
     default: break;
     }
     worker->set = OPP_WORKER_IDLE;
-    opp_store(&worker->word, worker->version, relaxed); /* relaxed: no thread depends on it */
+    /* [idle] seq_cst: pairs with opp_worker_idle_version(), which takes an appointed worker for a busy one.
+     * Before it parks again, the worker reads whether that was asked. */
+    opp_store(&worker->word, worker->version, seq_cst);
     if (woken == OPP_WOKEN_TO_LEAD) worker->is_appointed = true;
     else if (woken != OPP_WOKEN_NOTHING) return OPP_PARKED_ENDS;
     return OPP_PARKED_AGAIN;

@@ -36,9 +36,9 @@ static const oppx_kind parking_kinds[] = {
     POOL_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
     {.name = "wait", .weight = 2},  /* work, whose job waits in the kernel, and so gives up its token */
-    /* something comes for a descriptor; work, whose job tries to receive that and else arms; a claim for
+    /* something comes for a descriptor; work; the waiter's job tries to receive that and else arms; a claim for
      * another reason, after which the waiter's job is queued */
-    {.name = "arrive", .weight = 0}, {.name = "receive", .weight = 0}, {.name = "cancel", .weight = 0},
+    {.name = "arrive", .weight = 1}, {.name = "receive", .weight = 1}, {.name = "cancel", .weight = 1},
 };
 
 /* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and
@@ -62,7 +62,9 @@ typedef struct park_state {
     bool ended[OPPX_THREADS];   /* the pool is closed, and it knows */
     oppx_moment parked_at[OPPX_THREADS]; /* the last time */
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
-    bool waking[OPPX_THREADS];  /* inside of a call that may have chosen a sleeper */
+    /* inside of a call that may have chosen a sleeper, or have taken the event that was to wake it */
+    bool waking[OPPX_THREADS];
+    bool pushing[OPPX_THREADS]; /* inside of a push, of which nobody is told yet */
     bool parked[OPPX_THREADS];  /* its worker has parked, and may be chosen */
     bool closed;                /* a call of opp_pool_close() is over */
     bool stalls;                /* the program says that the pool is stalled */
@@ -81,6 +83,7 @@ typedef struct park_state {
     _Atomic(uint32_t) *data;
     int descriptor;
     uint64_t *waiter;
+    bool awaited[HISTORY_ITEMS]; /* the waiter's jobs, each queued as it was claimed */
     uint32_t arriving; /* threads between the two halves of an arrival, which in the kernel are one */
 } park_state;
 static _Thread_local park_state *park_of_thread; /* see oppx_state() */
@@ -103,7 +106,8 @@ static void park_begin(const oppx_program *program) {
             park.makes_room |= operation->kind == POOL_ROOM;
             park.sets_tokens |= operation->kind == POOL_TOKENS;
             park.suspends |= operation->kind == POOL_SUSPEND || operation->kind == POOL_RESUME;
-            park.receives |= operation->kind == POOL_ARRIVE;
+            park.receives |= operation->kind == POOL_ARRIVE || operation->kind == POOL_RECEIVE ||
+                operation->kind == POOL_CANCEL;
             if (operation->kind == POOL_TOKENS && operation->argument[0] + 1u > park.tokens_most)
                 park.tokens_most = operation->argument[0] + 1u;
         }
@@ -318,8 +322,10 @@ static void park_submit(uint32_t thread, bool is_hog) {
         return;
     }
     uint32_t item = history_push_begins(is_hog, is_hog ? 21 : 22);
+    park.pushing[thread] = true;
     int result = opp_push(park.producers[thread], park.app, is_hog, (opp_job){history_payload(item), item});
     if (result != OPP_LEVEL_NONE) park_tell(park_notify);
+    park.pushing[thread] = false;
     history_push_ends(item, true);
 }
 
@@ -367,12 +373,14 @@ static void park_resumes(uint32_t thread, void *waiter, opp_worker *self) {
     *park.waiter = 0;
     park.submitted[thread]++;
     uint32_t item = history_push_begins(0, 22);
+    park.awaited[item] = true;
     park_waking_begins();
     park.waking[thread] = true;
     opp_submitted submitted =
         opp_submit(park.producers[thread], park.app, 0, (opp_job){history_payload(item), item}, self);
     park.waking[thread] = false;
-    if (submitted.level != 22) oppx_fail("a push says level %d", submitted.level);
+    if (submitted.level != 22 && submitted.level != OPP_LEVEL_NONE)
+        oppx_fail("a push says level %d", submitted.level);
     history_push_ends(item, true);
 }
 
@@ -383,7 +391,7 @@ static void park_arrive(void) {
     park.arriving--;
 }
 
-/* Until it has received something, or is armed; another may be, whose job this is not. */
+/* Of the waiter's job: until it has received something, or is armed again. */
 static void park_receive(void) {
     for (;;) {
         uint32_t data = opp_load(park.data, seq_cst);
@@ -392,6 +400,7 @@ static void park_receive(void) {
         *park.waiter = 1;
         opp_arming arming = opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0);
         if (arming == OPP_ARMING_DONE) return;
+        *park.waiter = 0;
         if (arming == OPP_ARMING_REFUSED) oppx_fail("arming is refused, and nobody else waits");
     }
 }
@@ -403,12 +412,15 @@ static void park_cancel(uint32_t thread) {
 
 /* As Worker.park() does. */
 static opp_parked park_until_woken(uint32_t thread, opp_worker *worker) {
-    if (park.readiness == NULL) return opp_worker_park(worker);
     for (;;) {
+        if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
+        if (park.readiness == NULL) return opp_worker_park(worker);
         opp_harvest harvest = {.count = 0};
         opp_parked parked = opp_worker_begin_park(worker);
         while (parked == OPP_PARKED_SLEEPS) {
+            park.waking[thread] = true;
             parked = opp_worker_end_park(worker, &harvest);
+            park.waking[thread] = false;
             for (uint32_t i = 0; i < harvest.count; i++)
                 park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
         }
@@ -438,7 +450,7 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool 
     }
     if (leaves) park_leave_behind(thread);
     if (waits) park_wait(thread, worker);
-    if (receives) park_receive();
+    if (receives && park.awaited[taken->job.tag]) park_receive();
     park.done++;
     oppx_remember(park.done);
     (void)opp_worker_job_ended(worker);
@@ -448,7 +460,9 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves, bool 
 static void park_harvest(uint32_t thread, opp_worker *worker) {
     opp_harvest harvest = {.count = 0};
     if (park.readiness == NULL) return;
+    park.waking[thread] = true;
     uint32_t count = opp_worker_harvest(worker, OPP_HARVEST_NS, &harvest);
+    park.waking[thread] = false;
     for (uint32_t i = 0; i < count; i++) park_resumes(thread, opp_harvest_waiter(&harvest, i), worker);
 }
 
@@ -464,7 +478,6 @@ static void park_work(uint32_t thread, bool leaves, bool waits, bool receives) {
             park_harvest(thread, worker);
             return;
         case OPP_NEXT_PARK:
-            if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_notice[thread] = false;
             park.ended[thread] = park_until_woken(thread, worker) == OPP_PARKED_ENDS;
             break;
         case OPP_NEXT_RAISE: oppx_fail("a worker of the pool's own priority is to be raised");

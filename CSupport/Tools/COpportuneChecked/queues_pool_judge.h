@@ -57,7 +57,7 @@ static void park_judge(void) {
     }
     /* Who is stopped inside a hog has given its token to others, and has woken one for what waited then. */
     bool is_beside = opp_worker_read_state(&park.pool->workers[stopped]) == OPP_WORKER_DEMOTED &&
-        !park.waking[stopped];
+        !park.waking[stopped] && !park.pushing[stopped];
     if (is_beside && !park.closes && !park.sets_tokens && !park.suspends && park_left_over(sleeping) > 0)
         oppx_fail("a lost wake-up: a job waits while a worker sleeps beside thread %u, which is inside a hog",
                   stopped);

@@ -123,6 +123,7 @@ static const oppx_world worlds[] = {
     {"pool-idle", "pool", "submit; idle | work; work", 4, 1, 0, 0, true},
     {"parking-idle", "parking", "submit; idle | work", 3, 1, 0, 0, true},
     {"parking-idle-third", "parking", "submit; idle | work | work", 2, 1, 0, 0, false},
+    {"parking-idle-appointed", "parking", "work; idle | cancel | work", 2, 1, 0, 0, true},
     {"parking-bit-stopped", "parking", "work | hog; suspend; work", 2, 0, 1, 0, true},
     {"pool-close-parked", "pool", "close | work", 5, 2, 0, 0, true},
     {"parking-hand-off", "parking", "submit; hand_off 1; submit | work; work", 2, 0, 0, 0, true},
