@@ -1,4 +1,6 @@
+import COpportune
 import Foundation
+import OpportuneScheduler
 import SystemPackage
 import TestSupport
 import Testing
@@ -142,6 +144,28 @@ import Testing
       #expect(await late.value == .deadlineExceeded)
       #expect(try await reading.value == ["a": .file])
     }
+  }
+
+  /// A worker of the background would hand its class on to a thread that it started, for which the foreground
+  /// may wait next.
+  // R-CPU-01
+  @Test(arguments: [IOState.active, .background])
+  func aThreadElsewhereHasTheClassOfItsApp(state: IOState) async throws {
+    let (scheduler, broker) = (try Scheduler(), try makeBroker(.automatic))
+    let worker = try scheduler.makeApp(named: "worker", band: .background)
+    let io = try broker.makeApp(named: "files", state: state)
+    let place = try await worker.task {
+      try await io.elsewhere(on: .storage, within: nil) {
+        var place = opp_sched_params()
+        let error = opp_thread_get_sched(0, &place)
+        return (error, place.policy, place.nice)
+      }
+    }.value
+    var first = opp_sched_params()
+    #expect(opp_thread_get_sched(getpid(), &first) == 0)
+    #expect(place == (0, OPP_CLASS_NORMAL, state == .active ? first.nice : 19))
+    await broker.shutdown()
+    try await scheduler.shutdown()
   }
 
   /// The wait for a thread that does not come back ends as that of a request does.

@@ -72,7 +72,8 @@ extension AppIO {
     return .part(done)
   }
 
-  private func kind(of call: IOCall) -> DescriptorKinds.Kind {
+  /// What the call's descriptor is.
+  func kind(of call: IOCall) -> DescriptorKinds.Kind {
     reactor.descriptorKinds.kind(of: call.op.fd, since: call.closesBefore)
   }
 

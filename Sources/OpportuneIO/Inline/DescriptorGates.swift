@@ -1,22 +1,22 @@
 /// The gates of all descriptors of the process, of any app. A close waits for inline calls, since the number
 /// may belong to another file afterwards.
 ///
-/// Descriptors with the same lowest six bits share a gate. That costs a little waiting, and saves memory for
-/// each descriptor.
+/// Descriptors with the same lowest ten bits share a gate: none below 1024, the usual limit of a process. So a
+/// close waits for calls on its own descriptor only, and not for a background's thread that the kernel has
+/// stopped inside a call on another one.
 final class DescriptorGates: @unchecked Sendable {
   // Sendable: gates are atomic words in memory that is never moved; `closing` belongs to the reactor's
   // thread.
-  private static let count = 64
-  /// One cache line for each gate.
-  private static let stride = 8
+  private static let count = 1024
+  private static let lines = 128
 
   private let gates: UnsafeMutablePointer<InlineGate>
   /// How many closes wait at each gate. Reactor's thread only.
   private var closing = [Int](repeating: 0, count: count)
 
   init() {
-    gates = .allocate(capacity: Self.count * Self.stride)
-    for index in 0..<Self.count { (gates + index * Self.stride).initialize(to: InlineGate()) }
+    gates = .allocate(capacity: Self.count)
+    for index in 0..<Self.count { (gates + index).initialize(to: InlineGate()) }
   }
 
   deinit {
@@ -24,11 +24,15 @@ final class DescriptorGates: @unchecked Sendable {
     gates.deallocate()  // an atomic word needs no deinitialization
   }
 
-  private static func index(_ descriptor: Int32) -> Int { Int(descriptor) & (count - 1) }
+  /// Neighbours lie in different cache lines, of eight gates each.
+  private static func index(_ descriptor: Int32) -> Int {
+    let number = Int(descriptor) & (count - 1)
+    return number % lines * (count / lines) + number / lines
+  }
 
   /// Any thread.
   subscript(descriptor: Int32) -> UnsafeMutablePointer<InlineGate> {
-    gates + Self.index(descriptor) * Self.stride
+    gates + Self.index(descriptor)
   }
 
   // MARK: The reactor

@@ -197,7 +197,8 @@ struct IOCall {
         // Otherwise the file does not exist, or the open will return the error.
         file.statBuffer = allocate(FileStatus.count)
       }
-    } else if device == .storage, movesBytes {
+    } else if device == .storage, movesBytes, app.kind(of: self) == .other {
+      // Of a file on a device, as most are, there is nothing to learn.
       let kind = opp_file_kind(op.fd)
       if kind >= 0 { file.learn(kindOfOpen: kind) }  // on failure the kernel will return the error
     }
