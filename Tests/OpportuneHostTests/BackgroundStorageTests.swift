@@ -93,9 +93,9 @@ import Testing
 
   @Test func theVersionThatWorksIsChosenAndALackIsTold() throws {
     let tree = try FakeTree()
-    func lack(_ group: String?, _ blkio: String?) -> String? {
+    func lack(_ group: String?, _ blkio: String?, ours: Set<Int32> = []) -> String? {
       StorageSupport(blkio: blkio.map { tree.path + "/" + $0 }, blocks: tree.path + "/block").lack(
-        inGroup: group.map { tree.path + "/" + $0 })
+        inGroup: group.map { tree.path + "/" + $0 }, ours: ours)
     }
     #expect(lack(nil, nil) == "there is no block device in '\(tree.path)/block'")
     try tree.block("vda", "254:0\n", isHardware: true)
@@ -110,7 +110,16 @@ import Testing
     try tree.write("group/cgroup.controllers", "cpu io memory\n")
     #expect(lack("group", nil) == nil)
     try tree.write("group/cgroup.type", "domain\n")
+    try tree.write("group/cgroup.procs", "\(getpid())\n1\n")
     #expect(lack("group", nil) == StorageSupport.noGroup)
+    // Others than who would move out.
+    #expect(lack("group", nil, ours: [getpid()]) == StorageSupport.noGroup)
+    try tree.write("group/cgroup.procs", "\(getpid())\n")
+    #expect(lack("group", nil, ours: [getpid()]) == nil)
+    #expect(lack("group", nil) == StorageSupport.noGroup)
+    try tree.write("group/cgroup.procs", "")
+    #expect(lack("group", nil) == nil)
+    try tree.write("group/cgroup.procs", "1\n")
     try tree.write("group/cgroup.subtree_control", "cpu io\n")
     #expect(lack("group", nil) == nil)
   }

@@ -317,5 +317,8 @@ import Testing
     #expect(ControlGroupTree.ofService("/sys/fs/cgroup/a.service/.control") == "/sys/fs/cgroup/a.service")
     #expect(ControlGroupTree.ofService("/sys/fs/cgroup/a.service") == "/sys/fs/cgroup/a.service")
     #expect(ControlGroupTree.ofService("/.control") == "/.control")
+    #expect(
+      ControlGroupTree.ofService("/sys/fs/cgroup/a.service/opportune-host") == "/sys/fs/cgroup/a.service")
+    #expect(ControlGroupTree.ofService("/sys/fs/cgroup/opportune-host.service").hasSuffix(".service"))
   }
 }

@@ -17,6 +17,7 @@ final class Hosted {
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
+    controllers: Set<String> = HostLeaf.controllers,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil
   ) throws {
     self.key = key
@@ -34,6 +35,7 @@ final class Hosted {
     configuration.hibernatesAfter = hibernatesAfter
     (configuration.states, configuration.hasSwap) = (states, hasSwap)
     (configuration.log, configuration.changed) = (log, changed)
+    configuration.controllers = controllers
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

@@ -140,6 +140,8 @@ final class ControlGroup: ProcessGroup {
 /// The folder of all groups of one host: `opportune/KEY` below the host's own group.
 struct ControlGroupTree {
   let path: String
+  /// The host's own, above.
+  let own: String
 
   /// - Parameter key: of the host; another one's groups are left alone.
   /// - Throws: ``ProcessHostError``: `backend`.
@@ -147,8 +149,8 @@ struct ControlGroupTree {
     guard let own = Self.ownGroup() else {
       throw ProcessHostError(.backend(Backend.cgroup.rawValue, "no control groups of version 2 are mounted"))
     }
-    // Under systemd the host is in a leaf of what was delegated to it, and its apps beside that leaf would
-    // need no more rights; without it, the root is the caller's own.
+    // Where systemd has delegated a group the apps are below it, beside the leaf that the host may go to.
+    self.own = own
     path = own + (own.hasSuffix("/") ? "" : "/") + "opportune/" + key
     for folder in [own + "/opportune", path] where mkdir(folder, 0o755) != 0 && errno != EEXIST {
       throw ProcessHostError(
@@ -164,11 +166,12 @@ struct ControlGroupTree {
   static func ownGroup() -> String? { group(of: getpid()).map(ofService) }
 
   /// What systemd runs beside a service, as when it has ended, is in a group `.control` below the service's
-  /// own, where its subtree is delegated.
+  /// own, where its subtree is delegated; a host may be in its leaf.
   static func ofService(_ group: String) -> String {
-    let end = "/.control"
-    return group.hasSuffix(end) && group.utf8.count > end.utf8.count
-      ? String(group.dropLast(end.count)) : group
+    for end in ["/.control", "/" + HostLeaf.name] where group.hasSuffix(end) {
+      return group.utf8.count > end.utf8.count ? String(group.dropLast(end.count)) : group
+    }
+    return group
   }
 
   /// The group of version 2 of a process, where it is mounted.

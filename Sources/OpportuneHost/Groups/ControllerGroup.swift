@@ -24,11 +24,14 @@ struct ControllerGroup: Sendable {
     root: () -> String?
   ) -> ControllerGroup? {
     if let group {
-      // The tree above has to hand the controller down; where that is not allowed there is none.
-      var above = group.path
+      // The tree above has to hand the controller down, the first before those below it, which have it from
+      // there; where that is not allowed there is none.
+      var folders = [group.path]
       for _ in 0..<3 {
-        guard let end = above.lastIndex(of: "/") else { break }
-        above = String(above[..<end])
+        guard let end = folders[0].lastIndex(of: "/") else { break }
+        folders.insert(String(folders[0][..<end]), at: 0)
+      }
+      for above in folders.dropLast() {
         _ = SystemFile.write("+\(controller)", to: above + "/cgroup.subtree_control")
       }
       if SystemFile.exists(group.path + "/" + files.0) {

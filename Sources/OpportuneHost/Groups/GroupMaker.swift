@@ -12,10 +12,15 @@ final class GroupMaker {
   private let backend: Backend
   private var made = UInt64.random(in: 0 ... .max)
   private let record: HostRecord?
+  private let leaf: HostLeaf?
 
-  /// - Parameter record: what is written down of the apps; `nil`: nothing.
+  /// - Parameters:
+  ///   - record: what is written down of the apps; `nil`: nothing.
+  ///   - controllers: that are to be handed down to groups of version 2.
   /// - Throws: ``ProcessHostError``: `backend`, where the one that is asked for does not work.
-  init(key: String, backend: Backend, record: HostRecord? = nil) throws(ProcessHostError) {
+  init(
+    key: String, backend: Backend, record: HostRecord? = nil, controllers: Set<String> = HostLeaf.controllers
+  ) throws(ProcessHostError) {
     self.key = key
     self.record = record
     self.backend = backend
@@ -38,7 +43,17 @@ final class GroupMaker {
     if warden?.isBesideAnother == true {
       notes.append("the warden of a host before has not ended, and may let go on what is suspended")
     }
+    // After the warden, which has waited for the one of the host before.
+    let ours = Set([getpid()] + [warden?.pid].compactMap(\.self))
+    leaf = tree.map { HostLeaf(below: $0.own, tree: $0.path, wanted: controllers, ours: ours) }
+    if let note = leaf?.note { notes.append(note) }
     self.notes = notes
+  }
+
+  /// Leaves the groups as they would be without a host; those of apps that go on stay.
+  func leave() {
+    tree?.remove()
+    leaf?.leave()
   }
 
   /// A mark for the environment of an app's processes.

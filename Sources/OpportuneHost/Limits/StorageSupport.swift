@@ -24,7 +24,8 @@ package struct StorageSupport: Sendable {
 
   /// Nothing is changed.
   ///
-  /// - Parameter group: the host's own of version 2; `nil`: its apps have none.
+  /// - Parameter group: the host's own of version 2, out of which it has moved if it could; `nil`: its apps have
+  ///   none.
   /// - Returns: why apps of this process could not be held to a rate; `nil`: they could.
   func lack(_ limit: StorageLimit, inGroup group: String?) -> LimitLack? {
     lack(inGroup: group).map { lack(limit, $0) }
@@ -33,24 +34,25 @@ package struct StorageSupport: Sendable {
   /// Nothing is changed.
   ///
   /// - Returns: why this process could not, for people; `nil`: it could.
-  package static func lack() -> String? { system.lack(inGroup: ControlGroupTree.ownGroup()) }
+  package static func lack() -> String? {
+    system.lack(inGroup: ControlGroupTree.ownGroup(), ours: [getpid()])
+  }
 
-  /// - Parameter group: the host's own of version 2; `nil`: its apps have none.
-  func lack(inGroup group: String?) -> String? {
+  /// - Parameters:
+  ///   - group: the host's own of version 2; `nil`: its apps have none.
+  ///   - ours: who would move out of it.
+  func lack(inGroup group: String?, ours: Set<pid_t> = []) -> String? {
     if devices.isEmpty { return noDevices }
-    if let group, handsDown(group) { return nil }
+    if let group, handsDown(group, ours) { return nil }
     if let blkio, access(blkio, W_OK) == 0 { return nil }
     return Self.noGroup
   }
 
-  /// Whether groups below one of version 2, in which this process is, may have the controller.
-  private func handsDown(_ group: String) -> Bool {
-    func has(_ file: String) -> Bool {
-      let words = SystemFile.text(group + "/" + file)?.split { $0 == " " || $0 == "\n" } ?? []
-      return words.contains("io")
-    }
-    guard access(group, W_OK) == 0, has("cgroup.controllers") else { return false }
-    // But for the first of all, which has no type, a group with processes of its own begins with none.
-    return has("cgroup.subtree_control") || !SystemFile.exists(group + "/cgroup.type")
+  /// Whether groups below one of version 2 may have the controller.
+  private func handsDown(_ group: String, _ ours: Set<pid_t>) -> Bool {
+    let state = HostLeaf.look(at: group)
+    guard access(group, W_OK) == 0, state.controllers.contains("io") else { return false }
+    // But for the first of all, a group with processes of its own begins with none.
+    return state.handedDown.contains("io") || state.isFirst || state.members.isSubset(of: ours)
   }
 }

@@ -66,7 +66,8 @@ final class HostCore {
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     states = configuration.states.map { SavedStates(in: $0) }
-    maker = try GroupMaker(key: key, backend: configuration.backend, record: record)
+    maker = try GroupMaker(
+      key: key, backend: configuration.backend, record: record, controllers: configuration.controllers)
     limits = BackgroundLimits(
       devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
     do throws(PolicyError) {
@@ -451,7 +452,7 @@ final class HostCore {
     apps = [:]
     states?.leave()
     record?.remove()
-    maker.tree?.remove()
+    maker.leave()
   }
 
   // MARK: Effects

@@ -224,6 +224,8 @@ package struct HostConfiguration: Sendable {
   package var usesCPUGroups = true
   /// Whether memory is counted by a control group where that may be.
   package var usesMemoryGroups = true
+  /// What is to be handed down to groups of version 2; a test takes what the machine has.
+  package var controllers: Set<String> = HostLeaf.controllers
 
   package init() {}
 
