@@ -18,13 +18,19 @@ import Testing
     /// All that the host has said.
     private(set) var log = ""
 
-    init(isSystem: Bool = false, options: [String] = []) async throws {
+    /// - Parameter prepare: called with the place before the host begins.
+    ///   It returns what its environment has besides.
+    init(
+      isSystem: Bool = false, options: [String] = [], prepare: (Place) throws -> [String] = { _ in [] }
+    ) async throws {
       place = try Place()
+      let environment = try prepare(place)
       bus = try await PrivateBus(in: place.folder, isSystem: isSystem)
       errors = try Output()
       host = try await HostProgram(
         place, .signals, options: ["--bus", isSystem ? "system" : "session"] + options,
-        prefix: ["/usr/bin/env", "\(isSystem ? "DBUS_SYSTEM" : "DBUS_SESSION")_BUS_ADDRESS=\(bus.address)"],
+        prefix: ["/usr/bin/env", "\(isSystem ? "DBUS_SYSTEM" : "DBUS_SESSION")_BUS_ADDRESS=\(bus.address)"]
+          + environment,
         errors: errors)
       try await says("shells find the host as org.opportune.Host1")
     }
@@ -68,9 +74,13 @@ import Testing
     #expect(try bus.call("Warn", "nobody").errors.contains("org.opportune.Host1.Error.UnknownApp"))
     #expect(try bus.call("Resume", "two").status == 0)
     #expect(try on.state("two") == "background")
+    #expect(try !bus.call("Apps", "false").output.contains("hibernated_by"))
     #expect(try bus.call("Hibernate", "two", "refuse", "false").output.hasPrefix("(0.0, "))
     #expect(try on.state("two") == "hibernated" && isStopped(other.pid))
+    let hibernated = try bus.call("Apps", "false").output
+    #expect(hibernated.components(separatedBy: "'hibernated_by': <'paged out'>").count == 2, "\(hibernated)")
     #expect(try bus.call("Resume", "two").status == 0)
+    #expect(try !bus.call("Apps", "false").output.contains("hibernated_by"))
     #expect(try on.state("two") == "background")
     #expect(try bus.call("Keep", "two", "600.0", "a test").status == 0)
     let exempt = try bus.call("Suspend", "two", "", "false")
@@ -118,6 +128,28 @@ import Testing
     #expect(started.hasPrefix("(uint32 \(pid), "))
     #expect(try on.bus.call("Terminate", "mail").status == 0)
     try await eventually("its end") { try on.state("mail") == nil }
+    on.host.end()
+  }
+
+  /// A program that was ended with its state saved, as a host before had.
+  // R-LIFE-07
+  @Test func whatIsHibernatedBySavedStateSaysSo() async throws {
+    let home = try Place()
+    var folder = ""
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let variables = ["XDG_STATE_HOME": home.folder.path]
+    let on = try await OnBus { place in
+      folder = try #require(HostSocket.stateFolder(of: place.path, environment: variables))
+      try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+      try Data("page 7".utf8).write(to: URL(filePath: folder + "/mail.state"))
+      return variables.map { "\($0)=\($1)" }
+    }
+    let apps = try on.bus.call("Apps", "false").output
+    for part in ["'id': <'mail'>", "'state': <'hibernated'>", "'hibernated_by': <'saved state'>"] {
+      #expect(apps.contains(part), "\(apps)")
+    }
+    #expect(try on.bus.call("Terminate", "mail").status == 0)
+    #expect(try on.bus.call("Apps", "false").output == "(@aa{sv} [],)\n")
     on.host.end()
   }
 
