@@ -428,8 +428,7 @@ API int oppclient_save_state(oppclient *client, const void *state, size_t size)
         else if (errno != EINTR)
             error = -errno;
     }
-    if (error == 0 && fsync(descriptor) != 0)
-        error = -errno;
+    /* The host has it outlive a loss of power before it ends the program, which need not wait for storage. */
     close(descriptor);
     /* Half a state is none. */
     if (error != 0)

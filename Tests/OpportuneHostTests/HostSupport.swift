@@ -18,6 +18,7 @@ final class Hosted {
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
     controllers: Set<String> = HostLeaf.controllers,
+    flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil
   ) throws {
     self.key = key
@@ -35,7 +36,7 @@ final class Hosted {
     configuration.hibernatesAfter = hibernatesAfter
     (configuration.states, configuration.hasSwap) = (states, hasSwap)
     (configuration.log, configuration.changed) = (log, changed)
-    configuration.controllers = controllers
+    (configuration.controllers, configuration.flush) = (controllers, flush)
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

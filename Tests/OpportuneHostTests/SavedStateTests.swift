@@ -56,6 +56,7 @@ private final class Saving {
     var answerGrace: Duration = .seconds(60)
     var hibernatesAfter: Duration?
     var hasSwap = false
+    var flush: @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush
   }
 
   var hosted: Hosted { running[0] }
@@ -84,7 +85,7 @@ private final class Saving {
       backend, key: key, catalog: ManifestCatalog(folders: [manifests.path]),
       answerGrace: settings.answerGrace,
       hibernatesAfter: settings.hibernatesAfter, states: place.folder.appending(path: "states/mine").path,
-      hasSwap: settings.hasSwap, log: { log.append($0) },
+      hasSwap: settings.hasSwap, flush: settings.flush, log: { log.append($0) },
       changed: { for one in $0 { changes.append("\(one.name) \(one.state ?? "ended")") } })
     let host = hosted.host
     return (hosted, try HostSocket.open(at: place.path) { host })
@@ -134,6 +135,22 @@ private final class Saving {
     #expect(try host.hibernate("app") != nil)
     #expect(try await lines(2) == ["saveState", "willTerminate"])
     try await eventually("hibernation") { hosted.entry()?.state == "hibernated" }
+  }
+}
+
+/// Storage that takes what it is to write when it is told to.
+private final class HeldStorage: Sendable {
+  private let told = Mutex<[[String]]>([])
+  private let turn = DispatchSemaphore(value: 0)
+
+  var paths: [[String]] { told.withLock { $0 } }
+  var asked: Int { paths.count }
+  func goOn() { turn.signal() }
+
+  @Sendable func flush(_ paths: [String]) -> (path: String, error: Int32)? {
+    told.withLock { $0.append(paths) }
+    turn.wait()
+    return SavedStates.flush(paths)
   }
 }
 
@@ -265,6 +282,86 @@ private final class Saving {
     #expect(saving.hosted.entry()?.state == "background" && saving.hosted.entry()?.pids == [pid])
     #expect(saving.files.isEmpty)
     try await saving.hosted.end()
+  }
+
+  // R-LIFE-07
+  @Test func whatIsSavedIsOnStorageBeforeItsProgramEnds() async throws {
+    let storage = HeldStorage()
+    let saving = try Saving(.signals, Saving.Settings(flush: storage.flush))
+    let (host, hosted) = (saving.host, saving.hosted)
+    let pid = try #require(try host.start("app"))
+    _ = try await saving.lines(3)
+    _ = try host.hibernate("app")
+    #expect(try await saving.lines(1) == ["saveState"])
+    try await eventually("its writing") { storage.asked == 1 }
+    // The file and its name, and all folders that were made for it.
+    let folders = [saving.states, saving.place.folder.path, saving.place.folder.path + "/states"]
+    #expect(storage.paths == [[saving.states + "/app.state"] + folders])
+    #expect(saving.files == ["app.state"])
+    // Nothing waits for it but the end of the program; the host does all else meanwhile.
+    let waits = try host.hibernate("app", isAgain: true)
+    #expect(waits?.reason == "its state is being written to storage")
+    #expect(hosted.entry()?.state == "background" && hosted.entry()?.pids == [pid])
+    #expect(!saving.output.comes(within: 0))
+    storage.goOn()
+    #expect(try await saving.lines(1) == ["willTerminate"])
+    try await eventually("hibernation") { hosted.entry()?.hibernatedBy == .savedState }
+    try host.terminate("app")
+    try await hosted.end()
+  }
+
+  // R-LIFE-07
+  @Test func whoIsToGoOnWhileItsStateIsWrittenIsNotEnded() async throws {
+    let storage = HeldStorage()
+    let saving = try Saving(.signals, Saving.Settings(flush: storage.flush))
+    let pid = try #require(try saving.host.start("app"))
+    _ = try await saving.lines(3)
+    for (count, isSuspended) in [(1, false), (2, true)] {
+      _ = try saving.host.hibernate("app")
+      #expect(try await saving.lines(1) == ["saveState"])
+      try await eventually("its writing") { storage.asked == count }
+      if isSuspended { _ = try saving.host.suspend("app") } else { try saving.host.bringForward("app") }
+      #expect(saving.files.isEmpty)
+      storage.goOn()
+      if isSuspended {
+        #expect(try await saving.lines(1) == ["willSuspend"])
+        try await eventually("suspension") { saving.hosted.entry()?.state == "suspended" }
+      } else {
+        #expect(try await saving.lines(2) == ["willEnterForeground", "didBecomeActive"])
+        #expect(saving.hosted.entry()?.state == "foreground")
+        _ = try saving.host.suspend("app")
+        _ = try await saving.lines(3)
+        try saving.host.resume("app")
+        _ = try await saving.lines(1)
+      }
+      #expect(saving.hosted.entry()?.pids == [pid])
+    }
+    try await saving.hosted.end()
+  }
+
+  // R-LIFE-07
+  @Test func whatStorageDoesNotTakeIsNoState() async throws {
+    let saving = try Saving(.signals, Saving.Settings(flush: { ($0.last ?? "", EIO) }))
+    let pid = try #require(try saving.host.start("app"))
+    _ = try await saving.lines(3)
+    _ = try saving.host.hibernate("app")
+    #expect(try await saving.lines(1) == ["saveState"])
+    let refusal = try await saving.refusal()
+    let why = "the state of 'app' could not be written to storage ('\(saving.place.folder.path)/states')"
+    #expect(refusal?.code == .system(why, EIO), "\(refusal.debugDescription)")
+    #expect(saving.hosted.entry()?.state == "background" && saving.hosted.entry()?.pids == [pid])
+    #expect(saving.hosted.entry()?.notes.contains { $0.contains(why) } == true)
+    #expect(saving.files.isEmpty)
+    try await saving.hosted.end()
+  }
+
+  @Test func filesAndFoldersAreWrittenAndWhatIsNotThereIsNamed() throws {
+    let place = try Place()
+    let (file, none) = (place.folder.path + "/a.state", place.folder.path + "/none")
+    try Data("x".utf8).write(to: URL(filePath: file))
+    #expect(SavedStates.flush([file, place.folder.path]) == nil)
+    let failed = SavedStates.flush([file, none, place.folder.path])
+    #expect(failed?.path == none && failed?.error == ENOENT)
   }
 
   // R-LIFE-07

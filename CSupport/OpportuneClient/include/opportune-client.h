@@ -141,9 +141,9 @@ int oppclient_answer(oppclient *OPPCLIENT_NONNULL client, uint64_t id);
 
 /*
  * Gives the state that OPPCLIENT_SAVE_STATE asks for, before that is answered; a later one replaces it.
- * Blocks until it is written.
+ * Blocks until the kernel has it; the host waits for storage before it ends the program.
  * Returns -EINVAL where none is asked for, -EFBIG above OPPCLIENT_MOST_STATE, -EPIPE after OPPCLIENT_LEFT,
- * and as of open(2), write(2) and fsync(2). Where it has given none the program is not ended, and goes on.
+ * and as of open(2) and write(2). Where it has given none the program is not ended, and goes on.
  */
 int oppclient_save_state(
     oppclient *OPPCLIENT_NONNULL client, const void *OPPCLIENT_NULLABLE state, size_t size);

@@ -51,26 +51,59 @@ extension HostCore {
     return try states.prepare(app.name)
   }
 
-  /// It has saved its state: ends it.
+  /// It has saved its state: ends it when that is on storage, which nothing else waits for.
   func endWithState(
-    _ app: HostedProcess, _ saving: PendingSuspension.Saving
+    _ app: HostedProcess, askedAt: Moment, _ policy: LockPolicy, _ saving: PendingSuspension.Saving
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     guard let states else { return nil }
-    let bytes = try states.keep(app.name)
-    states.note(
-      app.name,
-      "its state of \(bytes) bytes is saved, with which it is started anew; it was not paged out: "
-        + saving.notPagedOut)
-    do throws(ProcessHostError) { try end(app) } catch {
-      states.remove(app.name)
-      throw error
+    guard let flush = saving.flush else {
+      let bytes = try states.keep(app.name)
+      states.note(
+        app.name,
+        "its state of \(bytes) bytes is saved, with which it is started anew; it was not paged out: "
+          + saving.notPagedOut)
+      let (flush, paths, write, wakeUp) = (
+        StateFlush(), states.paths(of: app.name), configuration.flush, self.wakeUp
+      )
+      var saving = saving
+      saving.flush = flush
+      runAside {
+        flush.run(write, paths)
+        wakeUp()
+      }
+      return waitForStorage(app, askedAt, policy, saving)
     }
+    guard flush.hasEnded else { return waitForStorage(app, askedAt, policy, saving) }
+    try flush.check(app.name)
+    try end(app)
     return waitForEnd(app.name)
+  }
+
+  private func waitForStorage(
+    _ app: HostedProcess, _ askedAt: Moment, _ policy: LockPolicy, _ saving: PendingSuspension.Saving
+  ) -> (wait: Duration, reason: String)? {
+    let reason = "its state is being written to storage"
+    app.pending = PendingSuspension(
+      askedAt: askedAt, policy: policy, until: now + .seconds(60), reason: reason, isForAnswer: true,
+      saving: saving)
+    return (.milliseconds(50), reason)
+  }
+
+  /// Its state is on storage, or cannot be written there.
+  func lookAtFlush(of app: HostedProcess) {
+    guard let pending = app.pending, pending.saving?.flush?.hasEnded == true else { return }
+    lookAgain(at: app, pending)
+  }
+
+  /// It is not to be ended, so what it has saved is of no use.
+  func dropState(of app: HostedProcess, _ saving: PendingSuspension.Saving?) {
+    if saving?.flush != nil { states?.remove(app.name) }
   }
 
   /// - Returns: `nil`: it has ended, or is not to be ended.
   func waitForEnd(_ name: String) -> (wait: Duration, reason: String)? {
-    guard apps[name] != nil, states?.all[name]?.isDue == false else { return nil }
+    guard let app = apps[name], states?.all[name]?.isDue == false else { return nil }
+    if let pending = app.pending { return (.milliseconds(50), pending.reason) }
     return (.milliseconds(50), "its state is saved, and it is being ended")
   }
 

@@ -16,6 +16,7 @@ extension HostCore {
     if apps[name] == nil, states?.all[name] != nil { return nil }  // nothing of it executes
     let app = try app(name)
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
+    dropState(of: app, app.pending?.saving)
     app.pending = nil
     return try suspend(app, askedAt: now, lockPolicy(of: app, answer))
   }
@@ -35,6 +36,7 @@ extension HostCore {
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     do throws(ProcessHostError) { return try suspendTold(app, askedAt: askedAt, policy, saving) } catch {
       if case .notStopped = error.code {} else { endFarewell(app) }  // that one stops later
+      dropState(of: app, saving)
       if let saving { hasNotSaved(app, saving, policy) }
       throw error
     }
@@ -61,7 +63,7 @@ extension HostCore {
       app.pending = pending
       return (wait(for: pending), reason)
     }
-    if let saving { return try endWithState(app, saving) }
+    if let saving { return try endWithState(app, askedAt: askedAt, policy, saving) }
     let before = decide(app, askedAt, policy)
     guard before == .suspend else { return try act(on: before, app, askedAt, policy) }
     try stopKeepingDisplay(app)
@@ -141,6 +143,7 @@ extension HostCore {
       outcomes[app.name] = ProcessHostError(
         .notHibernated(app.name, "it was told to go on before its state was saved"))
     }
+    dropState(of: app, app.pending?.saving)
     app.pending = nil
     endFarewell(app)
   }

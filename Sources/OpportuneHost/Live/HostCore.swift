@@ -355,6 +355,7 @@ final class HostCore {
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
       look(at: app)
+      lookAtFlush(of: app)
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
@@ -414,6 +415,7 @@ final class HostCore {
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
     states?.discard(app.name)
+    dropState(of: app, app.pending?.saving)
     if app.pending?.saving != nil {
       outcomes[app.name] = ProcessHostError(
         .notHibernated(app.name, "it has ended before its state was saved"))

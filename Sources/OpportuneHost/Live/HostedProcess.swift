@@ -119,6 +119,8 @@ struct PendingSuspension {
     let notPagedOut: String
     /// It goes on for this alone, and is to be suspended again if it saves nothing.
     let wasStopped: Bool
+    /// Of the state that it has saved; `nil`: it has not yet.
+    var flush: StateFlush?
   }
 }
 
@@ -224,6 +226,8 @@ package struct HostConfiguration: Sendable {
   package var usesCPUGroups = true
   /// Whether memory is counted by a control group where that may be.
   package var usesMemoryGroups = true
+  /// Has files and folders outlive a loss of power.
+  package var flush: @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush
   /// What is to be handed down to groups of version 2; a test takes what the machine has.
   package var controllers: Set<String> = HostLeaf.controllers
 

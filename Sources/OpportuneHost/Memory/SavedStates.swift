@@ -30,6 +30,8 @@ final class SavedStates {
 
   private let folder: String
   private(set) var all: [String: State] = [:]
+  /// Folders in which others were made that lead to this one.
+  private var foldersAbove: Set<String> = []
 
   /// Finds what a host before has left; the folder need not be there.
   init(in folder: String) {
@@ -69,7 +71,9 @@ final class SavedStates {
           name, "the path '\(path)' of its state has more than \(Self.longestPath) bytes"))
     }
     for (index, byte) in path.utf8.enumerated() where byte == UInt8(ascii: "/") && index > 0 {
-      mkdir(String(decoding: path.utf8.prefix(index), as: UTF8.self), 0o700)
+      let one = String(decoding: path.utf8.prefix(index), as: UTF8.self)
+      guard mkdir(one, 0o700) == 0, let end = one.lastIndex(of: "/") else { continue }
+      foldersAbove.insert(end == one.startIndex ? "/" : String(one[..<end]))
     }
     var status = stat()
     guard lstat(folder, &status) == 0 else {
@@ -109,6 +113,23 @@ final class SavedStates {
     return bytes
   }
 
+  /// What is to be written to storage, so that the state outlives a loss of power: the file with its name.
+  func paths(of name: String) -> [String] { [path(name, .state), folder] + foldersAbove.sorted() }
+
+  /// Writes files and folders to storage. Takes as long as that does; any thread.
+  ///
+  /// - Returns: what could not be written and the number of its error; `nil`: all is.
+  @Sendable static func flush(_ paths: [String]) -> (path: String, error: Int32)? {
+    for path in paths {
+      let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+      guard file >= 0 else { return (path, errno) }
+      defer { close(file) }
+      // A file system may have no such thing for folders.
+      if fsync(file) != 0, errno != EINVAL { return (path, errno) }
+    }
+    return nil
+  }
+
   func note(_ name: String, _ text: String) { all[name]?.note = text }
 
   /// The app is started anew, by somebody's word or on its own.
@@ -136,5 +157,29 @@ final class SavedStates {
   func remove(_ name: String) {
     all[name] = nil
     for kind in [Kind.new, .state, .due] { unlink(path(name, kind)) }
+  }
+}
+
+/// The writing of one state to storage, which is waited for before its program is ended.
+///
+/// Any thread.
+final class StateFlush: @unchecked Sendable {
+  // Sendable: the result is touched under the lock alone.
+  private let lock = Lock()
+  private var result: (path: String, error: Int32)?
+  private var isOver = false
+
+  func run(_ flush: @Sendable ([String]) -> (path: String, error: Int32)?, _ paths: [String]) {
+    let failed = flush(paths)
+    lock.withLock { (result, isOver) = (failed, true) }
+  }
+
+  var hasEnded: Bool { lock.withLock { isOver } }
+
+  /// - Throws: ``ProcessHostError``: `system`.
+  func check(_ name: String) throws(ProcessHostError) {
+    guard let failed = lock.withLock({ result }) else { return }
+    throw ProcessHostError(
+      .system("the state of '\(name)' could not be written to storage ('\(failed.path)')", failed.error))
   }
 }
