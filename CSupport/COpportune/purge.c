@@ -31,11 +31,12 @@
  *  5. Structs are never freed before their set, so any thread may read them. Memory is only accessed by a
  *     holder of a pin, or by the reclaimer that has set PURGING. close() returns it, unless there is a
  *     reclaimer: then the reclaimer does, when it finds CLOSED at its end.
- *  6. A closed region on the stack of a size has zero memory of that size, and nobody knows of it.
+ *  6. A closed region on the stack of a size has zero memory of that size. Only the stack refers to it.
  *
- * Small regions keep their address space when they are closed, without its pages, for the next of that size,
- * and get it many at a time. To map memory and to unmap it takes the lock of the process's memory map
- * alone, for which page faults wait, those of the foreground as well; to return pages shares it.
+ * A small region that is closed returns its pages, but keeps its address space for the next of that size.
+ * Address space is mapped for many small regions at a time. Both avoid calls to mmap() and munmap(): these
+ * take the lock of the process's memory map exclusively, and page faults wait for it, also in the foreground.
+ * To return pages only shares that lock.
  *
  * A lazy loss is found page by page. Before the pages are offered, the reclaimer stores for each page the
  * index of a word that is not zero. A page that the kernel took comes back as zero, so that word shows the
@@ -78,12 +79,12 @@
 #define OPP_PURGE_ARENA (256u << 10)
 #endif
 
-/* All that a pin needs on one line: in a large cache it is cold. */
+/* All that a pin needs is on one cache line: among many regions it is not in the CPU's cache. */
 struct opp_purge {
     _Alignas(64) _Atomic(uint64_t) word;
     _Atomic(uint64_t) used_ns;
-    /* Set by open before it publishes the word. The memory is for threads that may access it, the rest for
-     * all: two banks, and the marks. */
+    /* What follows is set before open publishes the word, and any thread may read it. At `base` are the two
+     * banks, then the marks: invariant 5 says who may access that memory. */
     uint8_t *base;
     opp_purge_set *set;
     _Atomic(uint64_t) bytes;
@@ -111,8 +112,8 @@ static uint8_t *current(const opp_purge *region, uint64_t word) {
     return region->base + ((word & BANK) != 0 ? opp_load(&region->bytes, relaxed) : 0);
 }
 
-/* By page: a word that was not zero, or NO_WORD; the lazy reclaimer's, then who resolves it. Without pages of
- * their own once LAZY is cleared. */
+/* For each page the index of a word that was not zero, or NO_WORD. They belong to the lazy reclaimer, and
+ * then to the pin that resolves LAZY. Afterwards their memory is returned. */
 static uint16_t *marks(const opp_purge *region) {
     return (uint16_t *)(void *)(region->base + 2 * opp_load(&region->bytes, relaxed));
 }
@@ -219,8 +220,9 @@ static size_t mapped(const opp_purge_set *set, size_t bytes) {
     return 2 * bytes + (marked + set->page - 1) / set->page * set->page;
 }
 
-/* Returns the memory, which no thread uses any more. What the kernel does not make zero is not kept, nor what
- * was locked: the next owner's could not be taken lazily. */
+/* Returns the memory, which no thread uses any more. Address space is kept for the next region only if the
+ * kernel drops its pages, since that needs zero memory. The kernel drops no locked pages, which is right:
+ * they could not be taken lazily from the next owner. */
 static void give_back(opp_purge *region) {
     opp_purge_set *set = region->set;
     size_t bytes = opp_load(&region->bytes, relaxed), pages = bytes / set->page;
@@ -230,8 +232,8 @@ static void give_back(opp_purge *region) {
     push(region, 0);
 }
 
-/* A region with zero memory of so many bytes; NULL where memory is short. Of the small ones it makes some
- * more. */
+/* A region with zero memory of so many bytes; NULL where memory is short. If it is small, others of its size
+ * are made with it, for later. */
 static opp_purge *map_regions(opp_purge_set *set, size_t bytes) {
     size_t pages = bytes / set->page, size = mapped(set, bytes);
     size_t count = pages <= SMALL && OPP_PURGE_ARENA > size ? OPP_PURGE_ARENA / size : 1;
@@ -308,8 +310,8 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
     }
 }
 
-/* Called by the thread that owns the bank; no other thread accesses the marks. Marks that the kernel refuses
- * to drop stay until the close. */
+/* Called by the thread that owns the bank: it alone accesses the marks. If the kernel refuses, they only take
+ * memory until the close. */
 static void drop_marks(opp_purge *region) {
     size_t bytes = opp_load(&region->bytes, relaxed);
     (void)opp_pages_drop(marks(region), mapped(region->set, bytes) - 2 * bytes);

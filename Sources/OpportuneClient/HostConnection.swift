@@ -34,7 +34,7 @@ public final class HostConnection: Sendable {
   /// The app's name.
   public var name: String { loop.name }
 
-  /// Whether the host still tells this program.
+  /// Whether the connection stands; without it, the host tells this program nothing.
   public var isJoined: Bool { loop.isJoined }
 
   /// Asks for time before suspension, to finish something. The host grants it up to its limit, which counts
@@ -43,8 +43,8 @@ public final class HostConnection: Sendable {
   /// - Parameters:
   ///   - name: for people, at most 100 characters.
   ///   - expired: called when the limit is over, among the callbacks; the task has ended after its return.
-  /// - Throws: ``HostConnectionError``: `taskRefused`, `taskName`, `left`. Not granted are more than 16 at
-  ///   once. (R-TASK-01, R-TASK-08)
+  /// - Throws: ``HostConnectionError``: `taskRefused`, also where the program has 16 tasks already;
+  ///   `taskName`, `left`. (R-TASK-01, R-TASK-08)
   public func beginTask(
     _ name: String, expired: @escaping @Sendable () async -> Void = {}
   ) async throws(HostConnectionError) -> BackgroundTask {
@@ -52,8 +52,8 @@ public final class HostConnection: Sendable {
     return BackgroundTask(number: number, loop: loop)
   }
 
-  /// Leaves the host, which treats the program as one that knows nothing of it from then on. No callback
-  /// begins after this. May be called again.
+  /// Leaves the host. From then on the host treats the program as one that does not cooperate, and no
+  /// callback begins. May be called again.
   public func leave() { loop.leave() }
 }
 
@@ -62,6 +62,6 @@ public struct BackgroundTask: Sendable {
   let number: Int64
   let loop: ClientLoop
 
-  /// What the time was for is finished. May be called again, and after it has expired.
+  /// Says that the task is finished. May be called again, and after the time has expired.
   public func end() { loop.end(number) }
 }

@@ -11,15 +11,17 @@
  *    thread from completing, and hides no other thread's jobs. A stopped consumer holds back at most the one
  *    job that it has taken, and one segment of memory. A stopped pusher holds back at most its own job.
  *  - Each pushed job is taken exactly once.
- *  - Order within one producer, app and rank: as pushed. Across producers, at one app and rank: no job is
- *    overtaken by more than OPP_BYPASS_MAX later ones of any one producer; and where consumers end their
- *    turns by time, a job of an outside thread waits for one turn of what a consumer's own jobs push, unless
- *    those are older than that bound allows. Across apps at one level: ready apps are served in turn,
- *    OPP_TURN jobs each at most per consumer, or its turn, while another waits. Across levels: a take returns
- *    a job of the highest level of its mask that held one when it looked; a job pushed meanwhile may be seen
- *    by the next take only. Across cores nothing more is promised: two consumers may run two jobs in either
- *    order. A take during which its app is suspended or moved may give its job back, to the front of its
- *    rank; others of the rank may have passed it by then.
+ *  - Order. One producer, app and rank: as pushed.
+ *    One app and rank, several producers: of the jobs that any one other producer pushes later, at most
+ *    OPP_BYPASS_MAX overtake a job. Where consumers end their turns by time, an outside thread's job waits
+ *    for one turn at most while a consumer runs what its own jobs push, unless that bound demands more.
+ *    Several apps of one level: round-robin. While another app waits, a consumer takes at most OPP_TURN jobs
+ *    of an app, and none after its turn has ended.
+ *    Several levels: a take returns a job of the highest level of its mask at which it found one. A job that
+ *    is pushed while it looks may have to wait for the next take.
+ *    Several cores: nothing more. Two consumers may run two jobs in either order.
+ *    If an app is suspended or moved during a take, the take may put the job back to the front of its rank.
+ *    Later jobs of the rank may have passed it by then.
  *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued,
  *    and queued jobs follow their app; no job of a suspended app is handed out by a take that began after
  *    opp_app_suspend() returned.
@@ -56,16 +58,16 @@ typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
     uint8_t level_of[OPP_BANDS][OPP_RANKS]; /* rank to level, for each band; must not rise with the rank */
 
-    /* All are called on the thread that detects the condition, must not block, and may be called once too
-     * often. */
+    /* Each is called on the thread that detects the condition, and must not block. A call may come when there
+     * is nothing to do any more. */
     void *_Nullable context;
-    /* A consumer returned a job that its app's new band or suspension had overtaken: wake a worker for
-     * `level`. */
+    /* A consumer has put a job back, because the app was suspended or moved during the take. The job is now
+     * ready at `level`: wake a worker for it. */
     void (*_Nullable on_ready)(void *_Nullable context, uint8_t level);
     /* The last consumer has left a suspended app. */
     void (*_Nullable on_quiet)(void *_Nullable context, opp_app *_Nonnull app);
-    /* The calling consumer is about to leave `app`, of which it has taken jobs. What it writes here is seen
-     * by who finds that nobody runs jobs of `app`. */
+    /* The calling consumer has taken jobs of `app`, and is about to leave it. What it writes here is visible
+     * to any thread that then reads 0 from opp_app_running(). */
     void (*_Nullable on_leave)(void *_Nullable context, opp_app *_Nonnull app);
 } opp_core_config;
 
@@ -197,12 +199,12 @@ void opp_consumer_set_group(opp_consumer *_Nonnull consumer, uint32_t group);
  */
 void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 
-/* The consumer is inside no job any more. */
+/* The worker says that it runs no job now, so that its last app no longer counts as running. */
 void opp_consumer_leave_app(opp_consumer *_Nonnull consumer);
 
 /*
- * Whether the app that the consumer is inside of is suspended by now: a worker asks at the end of each job
- * and leaves the app at once if it is, so that whoever waits for the suspension learns of it.
+ * Whether the app of the consumer's last job was suspended meanwhile. A worker asks after each job. If so, it
+ * leaves the app at once, because others may wait for the end of the suspension's last job.
  */
 bool opp_consumer_should_leave_app(const opp_consumer *_Nonnull consumer);
 
@@ -233,9 +235,8 @@ void opp_queue_destroy(opp_queue *_Nonnull queue,
                        void (*_Nullable drop)(opp_job job, void *_Nullable context),
                        void *_Nullable context);
 OPP_MUST_USE int opp_queue_push(opp_queue *_Nonnull queue, opp_producer *_Nonnull producer, opp_job job);
-/* Takes the oldest entry. False if the queue was empty during the whole call. With concurrent consumers,
- * false is also possible although at each moment there was an entry: each was taken before it was looked at,
- * or came after. */
+/* Takes the oldest entry. False if it found none: each was taken by another consumer before this call came to
+ * it, or pushed after that. So beside other consumers false does not mean that the queue was ever empty. */
 OPP_MUST_USE bool opp_queue_take(opp_queue *_Nonnull queue, opp_job *_Nonnull job);
 bool opp_queue_is_empty(const opp_queue *_Nonnull queue);
 

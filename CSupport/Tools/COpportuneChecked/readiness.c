@@ -1,11 +1,13 @@
 /*
- * Target readiness: who waits for descriptors, and all who may claim a waiter: the harvester of an event, a
- * removal, the end of an app, the end of all. Promised: a waiter that is armed is claimed once, by one
- * thread, which sees what the waiter did before; nobody sleeps beside something to receive, unless its event
- * is still to be harvested; nor beside an end that was published and has claimed all that it found.
+ * Target readiness: waiters for descriptors, and all that may claim a waiter: the harvester of an event, the
+ * removal of a descriptor, the end of an app, the end of all. Promised:
  *
- * The kernel is left out: what has come for a descriptor is one word, and its edges are a notifier's. All are
- * added before the threads begin. How the workers of a pool wait in it is target parking's.
+ *  - each time that a waiter is armed, one thread claims it, once, and sees what the waiter did before;
+ *  - nobody sleeps although there is something to receive, unless the event is still to be harvested;
+ *  - nobody sleeps once an end was published, and has claimed all waiters that it found.
+ *
+ * There is no kernel here: one word holds what has come for a descriptor, and a notifier makes its events.
+ * All descriptors are added before the threads begin. Target parking has the workers that wait for readiness.
  */
 #include "checked.h"
 
@@ -31,12 +33,12 @@ static const oppx_kind readiness_kinds[] = {
 };
 
 typedef struct readiness_waiter {
-    uint64_t armed;              /* plain memory: how often, by the waiter before it arms */
-    _Atomic(uint32_t) *resumed;  /* how often; what it sleeps on */
+    uint64_t armed;              /* how often, not atomic: written by the waiter before it arms */
+    _Atomic(uint32_t) *resumed;  /* how often; the waiter sleeps on this word */
     _Atomic(uint32_t) *is_over;  /* its app has ended, or it was cancelled */
     _Atomic(uint32_t) *data;     /* what has come and was not received yet */
     int descriptor;
-    uint32_t claims;             /* the judge's */
+    uint32_t claims;             /* counted by the judge: must never differ from `armed` */
     bool has_ended, is_removed;  /* the end, or the removal, has claimed what it found */
 } readiness_waiter;
 
@@ -61,7 +63,7 @@ static void readiness_setup(const oppx_program *program) {
         waiter->data = oppx_allocate(sizeof(uint32_t), 16);
         waiter->descriptor = opp_notifier_open();
         (void)opp_readiness_add(state.readiness, waiter->descriptor);
-        /* READY tells of what came before; nothing did. */
+        /* A new descriptor has to be reported as ready: something may have come before it was added. */
         if (opp_readiness_arm(state.readiness, waiter->descriptor, waiter, 0) != OPP_ARMING_READY)
             oppx_fail("a new descriptor is not ready");
     }
@@ -81,7 +83,7 @@ static void resume(void *claimed) {
 static void readiness_receive(uint32_t thread) {
     readiness_waiter *waiter = state.waiters[thread - FIRST];
     for (;;) {
-        /* relaxed: that it is seen is not the kernel's doing here */
+        /* relaxed: readiness has to make sure that it is seen, without an order of the kernel's */
         uint32_t data = opp_load(waiter->data, relaxed);
         if (data != 0 && opp_cas(waiter->data, &data, data - 1, relaxed)) return;
         if (data != 0) continue;
@@ -151,7 +153,7 @@ static void readiness_perform(uint32_t thread, const oppx_operation *operation) 
 /* All threads that are left sleep. */
 static void readiness_quiet(void) {
     for (uint32_t t = OTHERS; t <= state.threads; t++)
-        if (oppx_is_stopped(t)) return; /* it holds what it has claimed */
+        if (oppx_is_stopped(t)) return; /* it may have claimed waiters that it has not resumed */
     for (uint32_t i = 0; FIRST + i <= state.threads; i++) {
         readiness_waiter *waiter = state.waiters[i];
         if (!oppx_is_asleep(FIRST + i)) continue;

@@ -1,4 +1,4 @@
-/// How many apps, never where: what it holds are fixes, fences and cells.
+/// Counts only. The system holds the places of a person, which must not reach a log by accident.
 extension LocationSystem: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { "a location system of \(apps.count) apps with \(requests.count) requests" }
   public var debugDescription: String { description }
