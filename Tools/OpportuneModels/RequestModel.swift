@@ -71,7 +71,6 @@ package final class RequestModel {
     self.pipes = [Pipe](repeating: Pipe(), count: pipes)
   }
 
-  package var callCount: Int { calls.count }
   package subscript(call: Int) -> Call { calls[call] }
   /// Calls that have not ended.
   package var open: [Int] { calls.indices.filter { !calls[$0].hasEnded } }

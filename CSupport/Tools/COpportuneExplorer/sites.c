@@ -11,18 +11,6 @@ oppx_site *oppx_sites(size_t *count) {
     return __start_oppx_sites;
 }
 
-size_t oppx_weaken(const char *file, uint32_t line, uint8_t order) {
-    size_t count, found = 0;
-    oppx_site *sites = oppx_sites(&count);
-    for (size_t i = 0; i < count; i++) {
-        const char *slash = strrchr(sites[i].file, '/');
-        if (sites[i].line != line || strcmp(slash != NULL ? slash + 1 : sites[i].file, file) != 0) continue;
-        sites[i].weakened = (uint8_t)(order + 1);
-        found++;
-    }
-    return found;
-}
-
 const char *oppx_order_name(uint8_t order) {
     static const char *const names[] = {"relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"};
     return order < sizeof(names) / sizeof(names[0]) ? names[order] : "?";

@@ -30,7 +30,6 @@
 #define STORES (1u << 16)   /* of one execution */
 #define LOCATIONS 8192u
 #define BLOCKS 512u         /* of a thread */
-#define NEVER UINT32_MAX
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
 #define TIMERS 8u
@@ -47,7 +46,7 @@ typedef struct vector {
 typedef struct store {
     uint64_t value;
     uint64_t hash;
-    vector seen;    /* when each thread first wrote or read it, or NEVER */
+    vector seen;    /* when each thread first wrote or read it, or UINT32_MAX */
     vector release; /* what an acquiring reader learns */
     bool attached;  /* the write of a read-modify-write of the store before it: nothing comes in between */
 } store;
@@ -273,7 +272,6 @@ uint64_t mix(uint64_t a, uint64_t b);
 void run_execution(oppx *x); /* fills in `failed` and `message` */
 void run_point(oppx *x);     /* before each step */
 void run_step(oppx *x, uint64_t what); /* a step's result enters the thread's hash */
-void run_block(oppx *x);     /* the running thread has become ASLEEP or WAITING */
 _Noreturn void run_leave(oppx *x); /* ends the execution, from a fiber */
 
 /* later.c: the second and the third are asked where `later.use` says so */

@@ -70,8 +70,6 @@ public struct LocalNotification: Sendable, Hashable {
     }
   }
 
-  package var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
-
   /// The next time at which it fires after `seconds` since 1970; `nil` is never.
   ///
   /// - Parameters:

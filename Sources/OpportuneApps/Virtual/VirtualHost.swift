@@ -41,8 +41,6 @@ package struct VirtualHost: Sendable {
     return id
   }
 
-  package mutating func setBehaviour(_ behaviour: Behaviour, of id: AppID) { behaviours[id] = behaviour }
-
   /// Handles an event now.
   package mutating func post(_ event: SystemEvent) throws(AppsError) {
     events += 1

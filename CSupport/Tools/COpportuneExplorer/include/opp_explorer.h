@@ -241,9 +241,6 @@ typedef struct oppx_site {
 
 /* All sites of the checked code, in no order. */
 oppx_site *_Nullable oppx_sites(size_t *_Nonnull count);
-/* For `--weaken` of the command: file name and line; every site there. Returns how many. `order` is a
- * memory_order. */
-size_t oppx_weaken(const char *_Nonnull file, uint32_t line, uint8_t order);
 const char *_Nonnull oppx_order_name(uint8_t order);
 
 /* --- For the checked code and its targets ------------------------------------------------------ */

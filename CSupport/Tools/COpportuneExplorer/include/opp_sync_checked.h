@@ -60,12 +60,6 @@
         if (!oppx_done_) *oppx_expected_ = (OPPX_VALUE(object))(uintptr_t)oppx_word_;                    \
         oppx_done_;                                                                                      \
     })
-/* Litmus tests only: the core has none. */
-#define opp_fence(order)                                                                                 \
-    __extension__({                                                                                      \
-        OPPX_SITE(OPPX_FENCE, , order);                                                                  \
-        oppx_fence(&oppx_here_);                                                                         \
-    })
 
 /* A thread that waits for another's store finishes by that alone: it sleeps until then. */
 #define opp_spin_while(object, value, order)                                                             \
