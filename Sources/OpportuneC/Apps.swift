@@ -158,17 +158,14 @@
     _ scheduler: OpaquePointer?, _ name: UnsafePointer<CChar>?, _ number: CInt,
     _ app: UnsafeMutablePointer<OpaquePointer?>?
   ) -> CInt {
-    call {
-      let result = try required(app, "app")
-      result.pointee = nil
-      let own = try CScheduler.with(scheduler) { $0 }
+    create(app, "app") {
+      let own = try CScheduler.at(scheduler)
       let name = try text(name, "name") ?? ""
       let band = try band(number)
       let made = try refusing { () throws(SchedulerError) in
         try own.scheduler.makeApp(named: name, band: band)
       }
-      result.pointee = try CApp(own, made).open()
-      return 0
+      return try CApp(own, made)
     }
   }
 
@@ -244,7 +241,7 @@
   @c @implementation
   public func opportune_app_wait_suspended(_ app: OpaquePointer?, _ timeout: Int64) -> CInt {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       try own.scheduler.checkIsElsewhere("opportune_app_wait_suspended()")
       let inner = own.app
       if inner.activity == .suspending {
@@ -262,7 +259,7 @@
   @c @implementation
   public func opportune_app_wait(_ app: OpaquePointer?, _ timeout: Int64) -> CInt {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       try own.scheduler.checkIsElsewhere("opportune_app_wait()")
       try own.pending.wait(timeout, for: "jobs of app \"\(own.app.name)\" are queued or run")
       return 0
@@ -272,7 +269,7 @@
   @c @implementation
   public func opportune_app_terminate(_ app: OpaquePointer?, _ timeout: Int64) -> CInt {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       own.terminate()
       let isInside = oppl_runs_job_of(own.scheduler.pending.raw)
       // A job only has it begun: the requests end by themselves.
@@ -330,10 +327,8 @@
     _ app: OpaquePointer?, _ name: UnsafePointer<CChar>?, _ number: CInt, _ ceiling: CInt,
     _ strand: UnsafeMutablePointer<OpaquePointer?>?
   ) -> CInt {
-    call {
-      let result = try required(strand, "strand")
-      result.pointee = nil
-      let own = try CApp.with(app) { $0 }
+    create(strand, "strand") {
+      let own = try CApp.at(app)
       try own.checkIsAlive()
       let name = try text(name, "name") ?? ""
       let priority = try priority(number)
@@ -341,8 +336,7 @@
       let made = try refusing { () throws(SchedulerError) in
         try own.app.makeStrand(named: name, priority: priority, ceiling: band)
       }
-      result.pointee = try CStrand(own, made).open()
-      return 0
+      return CStrand(own, made)
     }
   }
 

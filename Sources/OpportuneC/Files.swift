@@ -57,6 +57,26 @@
     let context: UnsafeMutableRawPointer?
   }
 
+  /// What an operation comes to: a value, or the error number that says what it failed by.
+  private func result<Success: Sendable>(
+    _ operation: @Sendable () async throws -> Success
+  ) async -> Result<Success, Refusal> {
+    do {
+      return .success(try await operation())
+    } catch let error as IOError {
+      return .failure(Refusal(error))
+    } catch {
+      return .failure(error as? Refusal ?? Refusal(EIO, "\(error)"))
+    }
+  }
+
+  /// Carries out an operation, and has the calling thread wait for it.
+  private func waited<Success: Sendable>(
+    _ operation: @escaping @Sendable () async throws -> Success
+  ) throws -> Success {
+    try waiting(-1, for: "the operation has not ended") { await result(operation) }.get()
+  }
+
   /// Carries out a request, and has the caller wait where it has given no completion.
   private func request(
     of own: CApp, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?,
@@ -64,21 +84,12 @@
   ) throws -> Int64 {
     try own.checkIsAlive()
     let io = try own.makeIO()
-    let result = { @Sendable () async -> Result<Int64, Refusal> in
-      do {
-        return .success(try await operation(io))
-      } catch let error as IOError {
-        return .failure(Refusal(error))
-      } catch {
-        return .failure(error as? Refusal ?? Refusal(EIO, "\(error)"))
-      }
-    }
-    guard let completion else { return try waiting(-1, for: "the request has not ended", result).get() }
+    guard let completion else { return try waited { try await operation(io) } }
     let told = Completion(function: completion, context: context)
     own.begins()
     own.app.task {
       let value: Int64 =
-        switch await result() {
+        switch await result({ try await operation(io) }) {
         case .success(let value): value
         case .failure(let refusal): -Int64(refusal.number)
         }
@@ -123,7 +134,7 @@
     _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       guard let path else { throw Refusal.invalid("path is NULL") }
       let file = FilePath(platformString: path)
       let access = flags & O_ACCMODE
@@ -145,7 +156,7 @@
     _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let file = try descriptor(file)
       return try request(of: own, completion, context) { io in
         try await io.close(file)
@@ -160,7 +171,7 @@
     _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let (file, at, memory) = (try descriptor(file), try offset(at), try Memory(bytes, count))
       return try request(of: own, completion, context) { io in
         let buffer = try IOBuffer(count: memory.bytes.count)
@@ -177,7 +188,7 @@
     _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let (file, at, memory) = (try descriptor(file), try offset(at), try Memory(bytes, count))
       return try request(of: own, completion, context) { io in
         Int64(try await io.write(file, from: try memory.copied(), at: at, within: limit(timeout)))
@@ -191,7 +202,7 @@
     _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let file = try descriptor(file)
       return try request(of: own, completion, context) { io in
         try await io.synchronize(file, within: limit(timeout))
@@ -208,7 +219,7 @@
     _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let to = try address(to)
       return try request(of: own, completion, context) { io in
         Int64(try await io.connect(to: to, within: limit(timeout)).rawValue)
@@ -222,7 +233,7 @@
     _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
       return try request(of: own, completion, context) { io in
         let buffer = try IOBuffer(count: memory.bytes.count)
@@ -239,7 +250,7 @@
     _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
       return try request(of: own, completion, context) { io in
         try await io.send(socket, from: try memory.copied(), within: limit(timeout))
@@ -261,21 +272,6 @@
     }
   }
 
-  /// What a listener does in a few system calls of its own.
-  private func soon<Success: Sendable>(_ operation: @escaping @Sendable () async throws -> Success) throws
-    -> Success
-  {
-    try waiting(-1, for: "no answer") { () async -> Result<Success, Refusal> in
-      do {
-        return .success(try await operation())
-      } catch let error as IOError {
-        return .failure(Refusal(error))
-      } catch {
-        return .failure(Refusal(EIO, "\(error)"))
-      }
-    }.get()
-  }
-
   @c @implementation
   public func opportune_listen(
     _ app: OpaquePointer?, _ on: UnsafePointer<CChar>?, _ backlog: CInt,
@@ -284,14 +280,14 @@
     call {
       let result = try required(listener, "listener")
       result.pointee = nil
-      let own = try CApp.with(app) { $0 }
+      let own = try CApp.at(app)
       try own.checkIsAlive()
       let (io, on) = (try own.makeIO(), try address(on))
-      let made = try soon { try await io.listen(on: on, backlog: Int(backlog)) }
+      let made = try waited { try await io.listen(on: on, backlog: Int(backlog)) }
       do {
         result.pointee = try CListener(own, made).open()
       } catch {
-        try soon { try await made.close() }
+        try waited { try await made.close() }
         throw error
       }
       return 0
@@ -304,7 +300,7 @@
     _ context: UnsafeMutableRawPointer?
   ) -> Int64 {
     call {
-      let own = try CListener.with(listener) { $0 }
+      let own = try CListener.at(listener)
       let inner = own.listener
       return try request(of: own.app, completion, context) { _ in
         Int64(try await inner.accept(within: limit(timeout)).rawValue)
@@ -332,11 +328,11 @@
   public func opportune_listener_close(_ listener: OpaquePointer?) -> CInt {
     call {
       guard listener != nil else { return 0 }
-      let own = try CListener.with(listener) { $0 }
+      let own = try CListener.at(listener)
       // To one caller alone.
       try CListener.release(listener)
       let inner = own.listener
-      try soon { try await inner.close() }
+      try waited { try await inner.close() }
       return 0
     }
   }

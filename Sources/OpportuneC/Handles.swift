@@ -57,6 +57,9 @@
       return try Unmanaged<Self>.fromOpaque(object)._withUnsafeGuaranteedRef { try body($0) }
     }
 
+    /// The object of a handle, which is used after the handle may be released.
+    static func at(_ handle: OpaquePointer?) throws -> Self { try with(handle) { $0 } }
+
     /// Releases a handle; nothing where it is NULL.
     static func release(_ handle: OpaquePointer?) throws {
       guard let handle else { return }
@@ -81,6 +84,18 @@
   {
     guard let pointer else { throw Refusal.invalid("\(name) is NULL") }
     return pointer
+  }
+
+  /// Gives the caller the handle of what `body` makes; NULL where that fails.
+  func create<Object: Handled>(
+    _ place: UnsafeMutablePointer<OpaquePointer?>?, _ name: String, _ body: () throws -> Object
+  ) -> CInt {
+    call {
+      let result = try required(place, name)
+      result.pointee = nil
+      result.pointee = try body().open()
+      return 0
+    }
   }
 
   /// A string of the caller; `nil` for NULL.

@@ -62,17 +62,14 @@
   public func opportune_region_create(
     _ app: OpaquePointer?, _ count: Int, _ region: UnsafeMutablePointer<OpaquePointer?>?
   ) -> CInt {
-    call {
-      let result = try required(region, "region")
-      result.pointee = nil
-      let own = try CApp.with(app) { $0 }
+    create(region, "region") {
+      let own = try CApp.at(app)
       try own.checkIsAlive()
       let memory = try own.makeMemory()
       let made = try refusing { () throws(MemoryError) in
         try memory.memory.purgeable(of: UInt8.self, count: count)
       }
-      result.pointee = try CRegion(made).open()
-      return 0
+      return CRegion(made)
     }
   }
 
@@ -95,7 +92,7 @@
   ) -> CInt {
     call {
       guard let body else { throw Refusal.invalid("body is NULL") }
-      let own = try CRegion.with(region) { $0 }
+      let own = try CRegion.at(region)
       do throws(Dropped) {
         return try own.region.withContents { (contents) throws(Dropped) -> CInt in
           let (buffer, isIntact): (UnsafeMutableBufferPointer<UInt8>, CInt) =

@@ -194,16 +194,13 @@
   public func opportune_scheduler_create(
     _ settings: UnsafePointer<opportune_settings>?, _ scheduler: UnsafeMutablePointer<OpaquePointer?>?
   ) -> CInt {
-    call {
-      let result = try required(scheduler, "scheduler")
-      result.pointee = nil
+    create(scheduler, "scheduler") {
       let budget = try settings.map { try opportune_settings(read: $0).memory_budget } ?? 0
       let configuration =
         if let settings { try opportune_settings(read: settings).configuration() } else {
           SchedulerConfiguration()
         }
-      result.pointee = try CScheduler(configuration, memoryBudget: budget).open()
-      return 0
+      return try CScheduler(configuration, memoryBudget: budget)
     }
   }
 
@@ -211,7 +208,7 @@
   public func opportune_scheduler_destroy(_ scheduler: OpaquePointer?, _ timeout: Int64) -> CInt {
     call {
       guard scheduler != nil else { return 0 }
-      let own = try CScheduler.with(scheduler) { $0 }
+      let own = try CScheduler.at(scheduler)
       try own.checkIsElsewhere("opportune_scheduler_destroy()")
       // To one caller alone.
       try CScheduler.release(scheduler)
@@ -236,7 +233,7 @@
   @c @implementation
   public func opportune_scheduler_wait(_ scheduler: OpaquePointer?, _ timeout: Int64) -> CInt {
     call {
-      let own = try CScheduler.with(scheduler) { $0 }
+      let own = try CScheduler.at(scheduler)
       try own.checkIsElsewhere("opportune_scheduler_wait()")
       try own.pending.wait(timeout, for: "\(own.pending.value) jobs are queued or run")
       return 0
@@ -256,7 +253,7 @@
     _ size: UInt32, _ timeout: Int64
   ) -> CInt {
     call {
-      let own = try CScheduler.with(scheduler) { $0 }
+      let own = try CScheduler.at(scheduler)
       let place = try required(statistics, "statistics")
       guard size > 0 else { throw Refusal.invalid("size is 0") }
       let inner = own.scheduler
