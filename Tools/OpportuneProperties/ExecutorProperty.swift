@@ -6,9 +6,7 @@ import OpportuneScheduler
 
 /// Random jobs of two apps on a real scheduler, with suspensions, changes of band and a shutdown, against
 /// ``SchedulerModel``.
-///
-/// The bytes choose what is done; when the workers come to it is left to them.
-struct ExecutorProperty: Property {
+struct ExecutorProperty: ThreadsProperty {
   enum Forgotten { case suspension, job, turn }
 
   let name = "executor"
@@ -17,28 +15,14 @@ struct ExecutorProperty: Property {
     + "that is suspended; a strand's in turn; whatever is resumed, or given a donated band, gets done."
   let head = 8
   let grain = 3
-  let tries = 20
   /// What is broken, so that the judge must find fault.
   var forgets: Forgotten?
   /// Seconds that anything may take: on a loaded machine, and less than what ends an execution.
   var patience = 16.0
 
-  private static let stepsMax = 60
+  typealias World = ExecutorWorld
 
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    generator.bytes(head + grain * Int.random(in: 1...Self.stepsMax, using: &generator))
-  }
-
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var (head, steps) = parts(of: input)
-    let world = try ExecutorWorld(&head, self, &log)
-    defer { world.close() }
-    for var bytes in steps.prefix(Self.stepsMax) {
-      try world.step(&bytes, &log)
-      try world.judge()
-    }
-    try world.end(&log)
-  }
+  static let stepsMax = 60
 }
 
 /// What a job does; the rest of its byte says where.
@@ -49,7 +33,7 @@ private enum Program: UInt8, CaseIterable {
 /// A scheduler, two apps with a strand each, and the model.
 ///
 /// `@unchecked Sendable`: jobs use what is thread-safe, the rest is touched by the driver's thread alone.
-private final class ExecutorWorld: @unchecked Sendable {
+final class ExecutorWorld: ThreadsWorld, @unchecked Sendable {
   private let hand: Hand
   private let model = SchedulerModel()
   private let scheduler: Scheduler
@@ -213,11 +197,11 @@ private final class ExecutorWorld: @unchecked Sendable {
   private func drain(_ what: String, _ log: inout StepLog) throws(Violation) {
     log.note("wait for \(what)")
     let came = hand.run { model.open().isEmpty }
-    try judge()
+    try judge(&log)
     if !came { throw Violation("jobs \(model.open()) do not end in time") }
   }
 
-  func judge() throws(Violation) {
+  func judge(_ log: inout StepLog) throws(Violation) {
     if let problem = model.problems.first { throw Violation(problem) }
     for (app, band) in zip(apps, bands) where app.band != band {
       throw Violation("\(app.name) was moved to band \(band), and is in \(app.band)")
@@ -234,10 +218,10 @@ private final class ExecutorWorld: @unchecked Sendable {
     log.note("shut down")
     try shutDown()
     guard hand.run(until: { model.open(all: true).isEmpty }) else {
-      try judge()
+      try judge(&log)
       throw Violation("jobs \(model.open(all: true)) have no end after the shutdown")
     }
-    try judge()
+    try judge(&log)
     for (number, app) in apps.enumerated() {
       let told = (app.statistics.submitted, app.statistics.cancelled)
       let known = (

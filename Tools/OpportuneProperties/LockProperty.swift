@@ -5,9 +5,7 @@ import OpportuneScheduler
 
 /// Random critical sections, one inside another, of tasks of two apps and of none, that are cancelled,
 /// suspended and moved from band to band while they wait for the lock or have it.
-///
-/// The bytes choose what is done; when the workers come to it is left to them.
-struct LockProperty: Property {
+struct LockProperty: ThreadsProperty {
   enum Forgotten { case exclusion, release, refusal }
 
   let name = "lock"
@@ -16,28 +14,14 @@ struct LockProperty: Property {
     + "resumed comes to its end."
   let head = 4
   let grain = 4
-  let tries = 20
   /// What is broken, so that the judge must find fault.
   var forgets: Forgotten?
   /// Seconds that anything may take: on a loaded machine, and less than what ends an execution.
   var patience = 16.0
 
-  private static let stepsMax = 40
+  typealias World = LockWorld
 
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    generator.bytes(head + grain * Int.random(in: 1...Self.stepsMax, using: &generator))
-  }
-
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var (head, steps) = parts(of: input)
-    let world = try LockWorld(&head, self, &log)
-    defer { world.close() }
-    for var bytes in steps.prefix(Self.stepsMax) {
-      try world.step(&bytes, &log)
-      try world.judge()
-    }
-    try world.end(&log)
-  }
+  static let stepsMax = 40
 }
 
 /// What a section does before it ends.
@@ -126,7 +110,7 @@ private final class SectionModel: @unchecked Sendable {
 /// A scheduler, two apps and three locks, which are taken in their order.
 ///
 /// `@unchecked Sendable`: tasks use what is thread-safe, the rest is touched by the driver's thread alone.
-private final class LockWorld: @unchecked Sendable {
+final class LockWorld: ThreadsWorld, @unchecked Sendable {
   private let hand: Hand
   private let model = SectionModel()
   private let scheduler: Scheduler
@@ -245,7 +229,7 @@ private final class LockWorld: @unchecked Sendable {
 
   // MARK: The end
 
-  func judge() throws(Violation) {
+  func judge(_ log: inout StepLog) throws(Violation) {
     if let problem = model.problem { throw Violation(problem) }
   }
 
@@ -254,10 +238,10 @@ private final class LockWorld: @unchecked Sendable {
     log.note("resume both, let go who is held, and wait for all")
     for app in apps { app.resume() }
     guard hand.run(until: { model.open.isEmpty }, meanwhile: { model.letGo(all: false) }) else {
-      try judge()
+      try judge(&log)
       throw Violation("tasks \(model.open) do not end in time")
     }
-    try judge()
+    try judge(&log)
   }
 
   func end(_ log: inout StepLog) throws(Violation) {

@@ -7,9 +7,7 @@ import SystemPackage
 
 /// Random calls of two apps on a real broker, with cancellations, suspensions and ends, against
 /// ``RequestModel``.
-///
-/// The bytes choose what is done; when the broker's thread and the kernel come to it is left to them.
-struct RequestProperty: Property {
+struct RequestProperty: ThreadsProperty {
   enum Forgotten { case suspension, cancellation, answer }
 
   let name = "requests"
@@ -18,36 +16,22 @@ struct RequestProperty: Property {
     + "completes meanwhile is held; what is cancelled or terminated ends; no byte is lost or read twice. Pipes, sockets, files."
   let head = 8
   let grain = 4
-  let tries = 20
   /// What is broken, so that the judge must find fault.
   var forgets: Forgotten?
   /// Seconds that anything may take: on a loaded machine, and less than what ends an execution.
   var patience = 16.0
 
+  typealias World = RequestWorld
+
   /// The places of a pipe's bytes are bytes: 4 a step at most.
-  private static let stepsMax = 60
-
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    generator.bytes(head + grain * Int.random(in: 1...Self.stepsMax, using: &generator))
-  }
-
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var (head, steps) = parts(of: input)
-    let world = try RequestWorld(&head, self, &log)
-    defer { world.close() }
-    for var bytes in steps.prefix(Self.stepsMax) {
-      try world.step(&bytes, &log)
-      try world.judge(&log)
-    }
-    try world.end(&log)
-  }
+  static let stepsMax = 60
 }
 
 /// A broker, two apps, two pipes and a socket that they read from, a pipe and a socket that they write to, a
 /// file, a listener of the first app's, and the model.
 ///
 /// `@unchecked Sendable`: only the thread that runs the hand touches it.
-private final class RequestWorld: @unchecked Sendable {
+final class RequestWorld: ThreadsWorld, @unchecked Sendable {
   private static let read = [0, 1, 2]
   private static let written = [3, 4]
   private static let sockets = [2, 4]
