@@ -1,19 +1,39 @@
 import OpportuneBase
 
+/// What a bench is to measure, and who follows the run.
+package struct BenchContext<Options: Sendable>: Sendable {
+  let options: Options
+  let isInterrupted: @Sendable () -> Bool
+  let progress: @Sendable (String) -> Void
+}
+
 /// A bench of `opportune bench`: its options say what it measures, and what it found is told in one form.
 package protocol Bench: Sendable {
   associatedtype Options: Sendable
   associatedtype Outcome: BenchOutcome
 
+  var context: BenchContext<Options> { get }
+
+  init(_ context: BenchContext<Options>)
+
+  func run() async throws -> Outcome
+}
+
+extension Bench {
   /// - Parameters:
   ///   - isInterrupted: asked between any two repeats, or more often; once true the run ends with what it
   ///     has.
   ///   - progress: takes a line for people.
-  init(
-    options: Options, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void)
+  package init(
+    options: Options, isInterrupted: @escaping @Sendable () -> Bool = { false },
+    progress: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
+    self.init(BenchContext(options: options, isInterrupted: isInterrupted, progress: progress))
+  }
 
-  func run() async throws -> Outcome
+  package var options: Options { context.options }
+  var isInterrupted: @Sendable () -> Bool { context.isInterrupted }
+  var progress: @Sendable (String) -> Void { context.progress }
 }
 
 /// A bench that waits on the thread that it runs on.

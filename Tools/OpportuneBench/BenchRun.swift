@@ -4,19 +4,10 @@ import OpportuneBase
 package struct BenchRun: BlockingBench {
   package typealias Outcome = BenchReport
 
-  let options: BenchOptions
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
+  package let context: BenchContext<BenchOptions>
   private let rule = NoiseRule()
 
-  package init(
-    options: BenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<BenchOptions>) { self.context = context }
 
   package func measure() throws -> BenchReport {
     let machine = MachineReport.current()

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import ToolSupport
 
 /// The run as JSON; times in microseconds.
 package enum ReportJSON {
@@ -11,10 +11,7 @@ package enum ReportJSON {
 
   /// The form of every report of `opportune bench`.
   static func text(of document: some Encodable) throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    encoder.keyEncodingStrategy = .convertToSnakeCase
-    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+    try jsonText(of: document, snakeCase: true)
   }
 
   /// A run whose noise was watched.

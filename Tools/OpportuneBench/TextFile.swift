@@ -45,14 +45,25 @@ enum TextFile {
     defer { close(file) }
     var text = text
     return text.withUTF8 { bytes in
-      var done = 0
-      while done < bytes.count {
-        let count = Glibc.write(file, bytes.baseAddress.map { $0 + done }, bytes.count - done)
-        if count < 0, errno == EINTR { continue }
-        guard count > 0 else { return false }
-        done += count
+      let written = inPieces(bytes.count) { done in
+        Glibc.write(file, bytes.baseAddress.map { $0 + done }, bytes.count - done)
       }
-      return true
+      return written.done == bytes.count
     }
   }
+}
+
+/// Calls `step`, which reads or writes from where it is told, until all is through; again where a signal
+/// interrupted it.
+///
+/// - Returns: how much is through. If that is not all, `last` says why: 0, the file ended; -1, see `errno`.
+func inPieces(_ count: Int, _ step: (Int) -> Int) -> (done: Int, last: Int) {
+  var done = 0
+  while done < count {
+    let moved = step(done)
+    if moved < 0, errno == EINTR { continue }
+    guard moved > 0 else { return (done, moved) }
+    done += moved
+  }
+  return (done, 0)
 }

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import OpportuneBase
 import OpportuneHost
+import ToolSupport
 
 struct AppsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -26,9 +27,7 @@ struct AppsCommand: ParsableCommand {
     request.all = all
     let apps = try socket.ask(request, within: patience.limit).apps ?? []
     if json {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-      try StandardOutput.write(json: String(decoding: try encoder.encode(apps), as: UTF8.self) + "\n")
+      try StandardOutput.write(json: jsonText(of: apps))
     } else {
       try StandardOutput.write(Self.table(apps) + "\n")
     }

@@ -59,13 +59,10 @@ struct AppsSite: Sendable {
 
   private var numbers: HTTPAnswer {
     func json(_ status: String, _ value: some Encodable) -> HTTPAnswer {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-      guard let body = try? encoder.encode(value) else {
+      guard let body = try? jsonText(of: value, indented: false) else {
         return HTTPAnswer(status: "500 Internal Server Error", body: "The answer cannot be encoded.\n")
       }
-      return HTTPAnswer(
-        status: status, type: "application/json", body: String(decoding: body, as: UTF8.self) + "\n")
+      return HTTPAnswer(status: status, type: "application/json", body: body)
     }
     switch apps() {
     case .success(let apps):

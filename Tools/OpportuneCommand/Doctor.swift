@@ -5,6 +5,7 @@ import Opportune
 import OpportuneBase
 import OpportuneHost
 import OpportuneScheduler
+import ToolSupport
 
 struct DoctorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -29,9 +30,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
   func report(_ diagnosis: Diagnosis) throws {
     if json {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-      try StandardOutput.write(json: String(decoding: try encoder.encode(diagnosis), as: UTF8.self) + "\n")
+      try StandardOutput.write(json: jsonText(of: diagnosis))
     } else {
       let terminal = Terminal.standardOutput
       try StandardOutput.write(

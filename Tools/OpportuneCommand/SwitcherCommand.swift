@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import OpportuneApps
 import OpportuneBase
+import ToolSupport
 
 extension SwitcherRequest.Action: ExpressibleByArgument {}
 
@@ -34,13 +35,11 @@ struct SwitcherCommand: ParsableCommand {
     } catch {
       throw Failure(error.description)
     }
-    try StandardOutput.write((json ? encoded(apps) : Self.table(apps)) + "\n", as: json ? .json : .text)
-  }
-
-  private func encoded(_ apps: [SwitcherEntry]) throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    return String(decoding: try encoder.encode(apps), as: UTF8.self)
+    if json {
+      try StandardOutput.write(json: jsonText(of: apps))
+    } else {
+      try StandardOutput.write(Self.table(apps) + "\n")
+    }
   }
 
   static func table(_ apps: [SwitcherEntry]) -> String {

@@ -1,5 +1,6 @@
 import OpportuneBase
 import OpportuneMemory
+import ToolSupport
 
 extension PolicyComparison {
   /// For people.
@@ -83,8 +84,8 @@ extension PolicyComparison {
       let policies: [Row]
       let notes: [String]
     }
-    return try encode(
-      Document(
+    return try jsonText(
+      of: Document(
         format: format, apps: apps, switches: switches, footprint: footprint, seed: seed, sizes: table.name,
         sizesSource: table.source, sizesAreSynthetic: sizesRecorded < apps, sizesRecorded: sizesRecorded,
         criticalPoint: criticalShare, budgetsTried: budgets, budget: budgets.last,
@@ -95,6 +96,6 @@ extension PolicyComparison {
             reanimations: $0.reanimations, frontReanimations: $0.frontReanimations, coldStarts: $0.coldStarts,
             bytesWritten: $0.bytesWritten,
             removals: $0.removals)
-        }, notes: notes))
+        }, notes: notes), indented: false)
   }
 }

@@ -2,6 +2,7 @@ import Foundation
 import OpportuneApps
 import OpportuneBase
 import OpportuneMemory
+import ToolSupport
 
 extension ReplayReport {
   /// For people.
@@ -110,7 +111,7 @@ extension ReplayReport {
       sums: sums,
       brokenRules: rules.mapValues { Dictionary(uniqueKeysWithValues: $0.map { ($0.key.id, $0.value) }) },
       logHash: String(hash, radix: 16), notes: notes)
-    return try encode(document)
+    return try jsonText(of: document, indented: false)
   }
 
   /// A timeline for Perfetto and chrome://tracing: one process for each app, one slice for each stay in a
@@ -153,15 +154,9 @@ extension ReplayReport {
           tid: 1,
           ts: ((one.at - start) * 1e6).rounded(), cat: "removal", args: ["why": one.reason]))
     }
-    return try encode(Document(traceEvents: events))
+    return try jsonText(of: Document(traceEvents: events), indented: false)
   }
 
-}
-
-func encode(_ value: some Encodable) throws -> String {
-  let encoder = JSONEncoder()
-  encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-  return String(decoding: try encoder.encode(value), as: UTF8.self) + "\n"
 }
 
 func time(_ seconds: Double) -> String {

@@ -36,18 +36,9 @@ package struct HostBenchOptions: Sendable {
 package struct HostBench: BlockingBench {
   package typealias Outcome = HostBenchReport
 
-  let options: HostBenchOptions
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
+  package let context: BenchContext<HostBenchOptions>
 
-  package init(
-    options: HostBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<HostBenchOptions>) { self.context = context }
 
   /// Figures whose programs are not there are left out, and named in the report.
   package func measure() throws -> HostBenchReport {

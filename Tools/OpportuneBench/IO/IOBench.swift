@@ -6,18 +6,9 @@ import SystemPackage
 
 /// The five figures of the I/O broker, in one run.
 package struct IOBench: Bench {
-  let options: IOBenchOptions
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
+  package let context: BenchContext<IOBenchOptions>
 
-  package init(
-    options: IOBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<IOBenchOptions>) { self.context = context }
 
   /// - Throws: where there is nothing to report; a figure that fails is else a note in the report.
   package func run() async throws -> IOBenchReport {

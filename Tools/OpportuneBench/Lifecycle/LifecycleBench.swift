@@ -30,18 +30,9 @@ package struct LifecycleBenchOptions: Sendable {
 
 /// The figures of the lifecycle, in one run.
 package struct LifecycleBench: Bench {
-  private let options: LifecycleBenchOptions
-  private let isInterrupted: @Sendable () -> Bool
-  private let progress: @Sendable (String) -> Void
+  package let context: BenchContext<LifecycleBenchOptions>
 
-  package init(
-    options: LifecycleBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<LifecycleBenchOptions>) { self.context = context }
 
   package func run() async throws -> LifecycleBenchReport {
     var report = LifecycleBenchReport(machine: .current())

@@ -11,24 +11,15 @@ import OpportuneTraces
 package struct LocationBench: BlockingBench {
   package typealias Outcome = LocationBenchReport
 
-  package let options: LocationBenchOptions
+  package let context: BenchContext<LocationBenchOptions>
   /// Run through ``LocationBenchOptions/trackFences`` fences.
   package var tracks: [RecordedTrack] = []
   /// Whose exits are compared with ours.
   package var logs: [PhoneLog] = []
   /// Where the device of the first track really was.
   package var reference: RecordedTrack?
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
 
-  package init(
-    options: LocationBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false },
-    progress: @escaping @Sendable (String) -> Void = { _ in }
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<LocationBenchOptions>) { self.context = context }
 
   /// Measures; takes seconds to minutes, on the calling thread.
   ///

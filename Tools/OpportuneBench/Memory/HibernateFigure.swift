@@ -102,12 +102,9 @@ struct HibernateFigure {
   private static func whole(
     _ bytes: UnsafeMutableRawBufferPointer, _ step: (UnsafeMutableRawBufferPointer, Int) -> Int
   ) throws {
-    var done = 0
-    while done < bytes.count {
-      let count = step(UnsafeMutableRawBufferPointer(rebasing: bytes[done...]), done)
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { throw BenchError(.system, "a file ended after \(done) of \(bytes.count) bytes") }
-      done += count
+    let done = inPieces(bytes.count) { step(UnsafeMutableRawBufferPointer(rebasing: bytes[$0...]), $0) }.done
+    guard done == bytes.count else {
+      throw BenchError(.system, "a file ended after \(done) of \(bytes.count) bytes")
     }
   }
 

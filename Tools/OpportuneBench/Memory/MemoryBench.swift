@@ -35,18 +35,9 @@ package struct MemoryBenchOptions: Sendable {
 package struct MemoryBench: BlockingBench {
   package typealias Outcome = MemoryBenchReport
 
-  let options: MemoryBenchOptions
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
+  package let context: BenchContext<MemoryBenchOptions>
 
-  package init(
-    options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-  }
+  package init(_ context: BenchContext<MemoryBenchOptions>) { self.context = context }
 
   package func measure() throws -> MemoryBenchReport {
     var report = MemoryBenchReport(

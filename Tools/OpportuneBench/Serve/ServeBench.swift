@@ -5,9 +5,7 @@ import ToolSupport
 package struct ServeBench: BlockingBench {
   package typealias Outcome = ServeReport
 
-  let options: ServeOptions
-  let isInterrupted: @Sendable () -> Bool
-  let progress: @Sendable (String) -> Void
+  package let context: BenchContext<ServeOptions>
   /// Starts a server: as a process, unless a test has it otherwise.
   var launch: @Sendable (ServerSetup, _ limit: Int?) throws -> any RunningServer
 
@@ -17,14 +15,10 @@ package struct ServeBench: BlockingBench {
   /// What is left out because the host disturbed it.
   var rule = NoiseRule()
 
-  package init(
-    options: ServeOptions, isInterrupted: @escaping @Sendable () -> Bool,
-    progress: @escaping @Sendable (String) -> Void
-  ) {
-    self.options = options
-    self.isInterrupted = isInterrupted
-    self.progress = progress
-    launch = { try ServeProcess($0, rival: options.nioRival, limit: $1) }
+  package init(_ context: BenchContext<ServeOptions>) {
+    self.context = context
+    let rival = context.options.nioRival
+    launch = { try ServeProcess($0, rival: rival, limit: $1) }
   }
 
   package func measure() throws -> ServeReport {

@@ -56,15 +56,10 @@ enum UnixSocket {
   @discardableResult
   static func send(_ bytes: [UInt8], to socket: Int32) -> Bool {
     bytes.withUnsafeBytes { bytes in
-      var done = 0
-      while done < bytes.count {
-        let sent = Glibc.send(
-          socket, bytes.baseAddress.map { $0 + done }, bytes.count - done, Int32(MSG_NOSIGNAL))
-        if sent < 0, errno == EINTR { continue }
-        guard sent > 0 else { return false }
-        done += sent
+      let sent = inPieces(bytes.count) { done in
+        Glibc.send(socket, bytes.baseAddress.map { $0 + done }, bytes.count - done, Int32(MSG_NOSIGNAL))
       }
-      return true
+      return sent.done == bytes.count
     }
   }
 

@@ -75,14 +75,12 @@ struct DocumentSource: Sendable {
     guard file >= 0 else { throw EngineError.failed("'\(path)' was not made") }
     defer { close(file) }
     func put(_ bytes: [UInt8], at offset: Int) throws {
-      var done = 0
-      while done < bytes.count {
-        let written = bytes.withUnsafeBytes {
-          pwrite(file, $0.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
+      let written = bytes.withUnsafeBytes { bytes in
+        inPieces(bytes.count) { done in
+          pwrite(file, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
         }
-        guard written > 0 || errno == EINTR else { throw EngineError.failed("'\(path)' was not written") }
-        done += max(0, written)
       }
+      guard written.done == bytes.count else { throw EngineError.failed("'\(path)' was not written") }
     }
     var table: [UInt8] = []
     table.put(magic)

@@ -62,15 +62,10 @@ private final class PlainFile: DiskFile {
 
   /// Calls `step` with how far it has come, until all is through.
   private func transfer(_ count: Int, _ what: String, _ step: (Int) -> Int) throws {
-    var done = 0
-    while done < count {
-      let moved = step(done)
-      if moved < 0, errno == EINTR { continue }
-      guard moved >= 0 else { throw EngineError.failed(what) }
-      guard moved > 0 else {
-        throw EngineError(.torn, "the file ends \(count - done) bytes before the end of a \(what)")
-      }
-      done += moved
+    let (done, last) = inPieces(count, step)
+    guard last >= 0 else { throw EngineError.failed(what) }
+    guard done == count else {
+      throw EngineError(.torn, "the file ends \(count - done) bytes before the end of a \(what)")
     }
   }
 }
