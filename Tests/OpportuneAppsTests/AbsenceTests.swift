@@ -86,8 +86,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     }
     func hibernate() async throws {
       await wait(host, id, for: .active)
-      try await host.leave(id)
-      await wait(host, id, for: .suspended)
+      try await leaveAndWait(host, id)
       try await host.post(.app(id, .hibernate))
     }
     var iterator = events.makeAsyncIterator()

@@ -54,10 +54,8 @@ import Testing
       self.events = events.makeAsyncIterator()
       let slow = Slow(mayHandOver: mayHandOver, mayTakeOver: mayTakeOver, journal: journal)
       id = await host.register(Manifest(identifier: "slow"), memory: memory) { _, _ in slow }
-      try await host.launch(id)
-      await wait(host, id, for: .active)
-      try await host.leave(id)
-      await wait(host, id, for: .suspended)
+      try await launchAndWait(host, id)
+      try await leaveAndWait(host, id)
     }
 
     mutating func next() async -> MemoryEvent? {

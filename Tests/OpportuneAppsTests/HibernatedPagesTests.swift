@@ -98,10 +98,8 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
         kept.change { $0 = own }
         return (try? Game(own, file: file.path) { isBack.yield() }) ?? Nobody()
       }
-      try await host.launch(id)
-      await wait(host, id, for: .active)
-      try await host.leave(id)
-      await wait(host, id, for: .suspended)
+      try await launchAndWait(host, id)
+      try await leaveAndWait(host, id)
       let held = kept.value?.ledger
       check(
         held?.handedOut == UInt64(1000 * page) && held?.unreconstitutable == UInt64(10 * page),

@@ -51,8 +51,7 @@ import Testing
       _ = try await app.startAudio(every: .milliseconds(1)) { _ in }
       try await host.leave(app.id)
     case .suspended:
-      try await host.leave(app.id)
-      await wait(host, app, for: .suspended)
+      try await leaveAndWait(host, app)
       for _ in 0..<100 { try app.submit(onCancel: { cancelled.add() }, { Issue.record("it ran") }) }
     case .unending:
       try app.submit {

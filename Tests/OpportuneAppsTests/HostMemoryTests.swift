@@ -133,9 +133,15 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       lives.change { $0.append(notes) }
       return notes
     }
-    try await rig.host.launch(id)
-    await wait(rig.host, id, for: .active)
+    try await launchAndWait(rig.host, id)
     return (id, lives, memory)
+  }
+
+  /// Has an app leave the front, and its state written to the store.
+  private func hibernate(_ rig: Rig, _ id: AppID) async throws {
+    try await leaveAndWait(rig.host, id)
+    try await rig.host.post(.app(id, .hibernate))
+    guard case .stored(id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
   }
 
   /// Takes so much memory in front that somebody has to go.
@@ -171,8 +177,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     let log = await rig.host.observe()
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
@@ -219,8 +224,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let app = try await launch(rig, "notes")
     let memory = try #require(app.memory.value)
     try memory.setOutside(bytes: UInt64(megabyte))
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     try await rig.host.post(.app(app.id, .hibernate))
     let event = await next(rig)
     guard case .stored(app.id, _, _) = event else { throw Failure("nothing was stored") }
@@ -231,10 +235,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     guard case .restored(app.id, _) = back else { throw Failure("it did not come back") }
     #expect(back?.description == "\(app.id): notes is back from the hibernation store")
     #expect(memory.ledger.dirty == UInt64(2 * megabyte), "its block, and what it held outside")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
-    try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
+    try await hibernate(rig, app.id)
     try await rig.host.terminate(app.id)
     await wait(rig.host, app.id, for: .notRunning)
     #expect(memory.ledger.inUse == 0 && rig.memory.broker.ledger.inUse == 0)
@@ -249,10 +250,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let io = try IOBroker(configuration: configuration)
     let rig = try await rig(io: io)
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
-    try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
+    try await hibernate(rig, app.id)
     #expect(app.memory.value?.ledger.inUse == 0, "what can be made again went unwritten")
     let written = try await io.statistics()
     #expect(written.background.bytesWritten >= 2 * megabyte && written.background.completed >= 6)
@@ -294,10 +292,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     }
     let rig = try await rig(store: bytes)
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
-    try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
+    try await hibernate(rig, app.id)
   }
 
   // R-MEM-06, R-MEM-04
@@ -306,8 +301,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let io = try IOBroker()
     let rig = try await rig(io: io)
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     await io.shutdown()
     try await rig.host.post(.app(app.id, .hibernate))
     guard case .notStored(app.id, _, let reason) = await next(rig) else { throw Failure("it was stored") }
@@ -334,8 +328,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     }
     func suspend() async throws {
       await wait(rig.host, id, for: .active)
-      try await rig.host.leave(id)
-      await wait(rig.host, id, for: .suspended)
+      try await leaveAndWait(rig.host, id)
     }
     try await rig.host.launch(id)
     try await suspend()
@@ -383,8 +376,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     }
     func suspend(_ id: AppID) async throws {
       await wait(rig.host, id, for: .active)
-      try await rig.host.leave(id)
-      await wait(rig.host, id, for: .suspended)
+      try await leaveAndWait(rig.host, id)
     }
     func images(_ ids: [AppID]) async -> [Bool] {
       var found: [Bool] = []
@@ -415,8 +407,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let rig = try await rig(store: 6 * megabyte)
     let app = try await launch(rig, "notes")
     for round in 0..<5 {
-      try await rig.host.leave(app.id)
-      await wait(rig.host, app.id, for: .suspended)
+      try await leaveAndWait(rig.host, app.id)
       try await rig.host.post(.app(app.id, .hibernate))
       guard case .stored(app.id, _, _) = await next(rig) else {
         throw Failure("nothing was stored in round \(round)")
@@ -435,8 +426,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let app = try await launch(rig, "notes")
     let notes = try #require(app.lives.value.first)
     for _ in 0..<20 {
-      try await rig.host.leave(app.id)
-      await wait(rig.host, app.id, for: .suspended)
+      try await leaveAndWait(rig.host, app.id)
       try await rig.host.post(.app(app.id, .hibernate))
       try await rig.host.bringForward(app.id)
       await wait(rig.host, app.id, for: .active)
@@ -453,14 +443,10 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     let notes = try #require(app.lives.value.first)
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
-    try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored = await next(rig) else { throw Failure("nothing was stored") }
+    try await hibernate(rig, app.id)
     try await rig.host.bringForward(app.id)
     #expect(await rig.host.app(app.id)?.app.activity == .suspended || notes.isWhole(content))
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     try await rig.host.post(.app(app.id, .hibernate))
     try await rig.host.bringForward(app.id)
     await wait(rig.host, app.id, for: .active)
@@ -474,8 +460,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let sizes = ["full": megabyte, "refused": 64 * megabyte]
     let rig = try await rig(store: sizes[why])
     let app = try await launch(rig, "notes", refuses: why == "refused")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
     #expect(removal.method == .hibernate)
@@ -483,8 +468,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(reason.contains(["full": "does not fit", "none": "no store", "refused": "refused"][why] ?? "?"))
     await wait(rig.host, app.id, for: .notRunning)
     game.blocks.change { $0 = [] }
-    try await rig.host.launch(app.id)
-    await wait(rig.host, app.id, for: .active)
+    try await launchAndWait(rig.host, app.id)
     #expect(app.lives.value.count == 2)
   }
 
@@ -500,10 +484,8 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       } else {
         await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, _ in Holder() }
       }
-    try await rig.host.launch(id)
-    await wait(rig.host, id, for: .active)
-    try await rig.host.leave(id)
-    await wait(rig.host, id, for: .suspended)
+    try await launchAndWait(rig.host, id)
+    try await leaveAndWait(rig.host, id)
     try await rig.host.post(.app(id, .hibernate))
     guard case .notStored(id, _, let reason) = await next(rig) else { throw Failure("nothing was told") }
     #expect(reason == (hasStore ? "it hands nothing over" : "there is no store"))
@@ -515,10 +497,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
-    try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored = await next(rig) else { throw Failure("nothing was stored") }
+    try await hibernate(rig, app.id)
     let file = try #require(FileHandle(forUpdatingAtPath: path))
     try file.seek(toOffset: 1 << 20)
     try file.write(contentsOf: [UInt8](repeating: 0, count: 4096))
@@ -564,10 +543,8 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       if let block = try? own.allocate(bytes: 6 * megabyte) { kept.change { $0.append(block) } }
       return Holder()
     }
-    try await rig.host.launch(holder)
-    await wait(rig.host, holder, for: .active)
-    try await rig.host.leave(holder)
-    await wait(rig.host, holder, for: .suspended)
+    try await launchAndWait(rig.host, holder)
+    try await leaveAndWait(rig.host, holder)
     if isHibernated {
       try await rig.host.post(.app(holder, .hibernate))
       guard case .stored(holder, _, _) = await next(rig) else { throw Failure("nothing was stored") }
@@ -576,8 +553,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       await wait(rig.host, holder, for: .notRunning)
     }
     let app = try await launch(rig, "notes")
-    try await rig.host.leave(app.id)
-    await wait(rig.host, app.id, for: .suspended)
+    try await leaveAndWait(rig.host, app.id)
     let game = try await press(rig, megabytes: 5)
     guard case .removal(app.id, _) = await next(rig) else { throw Failure("nobody was chosen") }
     withExtendedLifetime((kept, game)) {}
@@ -588,8 +564,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let rig = try await rig(store: nil)
     let shown = try await rig.host.launch(Manifest(identifier: "shown")) { _ in Shown() }
     await wait(rig.host, shown, for: .active)
-    try await rig.host.leave(shown.id)
-    await wait(rig.host, shown, for: .suspended)
+    try await leaveAndWait(rig.host, shown)
     #expect(await rig.host.snapshot(of: shown.id) == [1])
     let app = try await launch(rig, "notes")
     let block = try app.memory.value?.allocate(bytes: 7 * megabyte)

@@ -38,8 +38,7 @@ import Testing
       }
     }
     try await untilInKernel(64, broker)
-    try await host.leave(app.id)
-    await wait(host, app, for: .suspended)
+    try await leaveAndWait(host, app)
     _ = try output.writeAll([UInt8](repeating: 7, count: 64))
     try await until { try await numbers(broker).held >= 64 }
     // Reported to the host, whose policy lets it sleep on.
@@ -75,8 +74,7 @@ import Testing
       return count
     }
     try await untilInKernel(1, broker)
-    try await host.leave(app.id)
-    await wait(host, app, for: .suspended)
+    try await leaveAndWait(host, app)
     _ = try output.writeAll([7])
     #expect(try await read.value == 1)
     await wait(host, app, for: .suspended)

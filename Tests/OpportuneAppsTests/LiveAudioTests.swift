@@ -102,8 +102,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func withoutTheServiceAudioStopsWithItsApp() async throws {
     let host = try host { $0.audio.isOn = false }
     let (app, stream, _) = try await player(host, "player")
-    try await host.leave(app.id)
-    await wait(host, app, for: .suspended)
+    try await leaveAndWait(host, app)
     let stopped = stream.statistics.frames
     let other = try await host.launch(Manifest(identifier: "other")) { _ in Player() }
     for _ in 0..<1000 { try await other.task {}.value }

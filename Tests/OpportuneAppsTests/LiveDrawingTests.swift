@@ -144,8 +144,7 @@ import Testing
       await job.value
       #expect(buffer.shown.load(as: UInt8.self) == value)
       await wait(host, app, for: .active)
-      try await host.leave(app.id)
-      await wait(host, app, for: .suspended)
+      try await leaveAndWait(host, app)
     }
     #expect(await broken(host, app) == 1)
     try await host.terminate(app.id)

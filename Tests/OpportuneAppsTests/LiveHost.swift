@@ -50,3 +50,25 @@ func until(
 
 /// Does nothing until the task that it runs in is cancelled.
 func untilCancelled() async { for await _ in AsyncStream(Void.self, { _ in }) {} }
+
+/// Brings an app to the front, and waits until it is there.
+func launchAndWait(
+  _ host: AppHost, _ id: AppID, sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+  try await host.launch(id)
+  await wait(host, id, for: .active, sourceLocation: sourceLocation)
+}
+
+/// Has an app leave the front, and waits until it is suspended.
+func leaveAndWait(
+  _ host: AppHost, _ id: AppID, sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+  try await host.leave(id)
+  await wait(host, id, for: .suspended, sourceLocation: sourceLocation)
+}
+
+func leaveAndWait(
+  _ host: AppHost, _ app: HostedApp, sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+  try await leaveAndWait(host, app.id, sourceLocation: sourceLocation)
+}

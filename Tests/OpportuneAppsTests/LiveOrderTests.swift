@@ -107,8 +107,7 @@ import Testing
     let (host, handles) = (try patientHost(), Handles())
     let app = try await host.launch(Manifest(identifier: "handles")) { _ in handles }
     await wait(host, app, for: .active)
-    try await host.leave(app.id)
-    await wait(host, app, for: .suspended)
+    try await leaveAndWait(host, app)
     try await host.post(.app(app.id, .message(Message("slow"))))
     for _ in 0..<10 { try await host.post(.app(app.id, .message(Message("quick")))) }
     try await until { handles.quick.value >= 10 }

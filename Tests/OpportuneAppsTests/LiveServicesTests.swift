@@ -62,8 +62,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func theUserAnswersACallOrIgnoresIt(accepts: Bool) async throws {
     let (host, app, _) = try await launch(.voip)
-    try await host.leave(app.id)
-    await wait(host, app, for: .suspended)
+    try await leaveAndWait(host, app)
     let events = await host.observe()
     try await host.post(.app(app.id, .data(bytes: 1)))
     for await event in events {

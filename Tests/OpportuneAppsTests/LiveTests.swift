@@ -33,8 +33,7 @@ private actor Journal: AppDelegate {
     let second = await host.observe()
     let app = try await host.launch(Manifest(identifier: "notes")) { _ in journal }
     await wait(host, app.id, for: .active)
-    try await host.leave(app.id)
-    await wait(host, app.id, for: .suspended)
+    try await leaveAndWait(host, app.id)
     #expect(app.app.activity == .suspended)
     #expect(await host.snapshot(of: app.id) == [1, 2, 3])
     #expect(await host.switcher().map(\.id) == [app.id])
@@ -87,8 +86,7 @@ private actor Journal: AppDelegate {
       try await host.launch(app)
       for _ in 0..<2 {
         await wait(host, app, for: .active)
-        try await host.leave(app)
-        await wait(host, app, for: .suspended)
+        try await leaveAndWait(host, app)
         try await host.bringForward(app)
       }
       await wait(host, app, for: .active)
@@ -108,8 +106,7 @@ private actor Journal: AppDelegate {
     for _ in 0..<4 { try requeue(app, count) }
     await wait(host, app.id, for: .active)
     try await until { count.value != 0 }
-    try await host.leave(app.id)
-    await wait(host, app.id, for: .suspended)
+    try await leaveAndWait(host, app.id)
     let stopped = count.value
     // As many jobs of another app as would let these run a thousand times.
     let other = try await host.launch(Manifest(identifier: "other")) { _ in Journal() }
@@ -134,8 +131,7 @@ private actor Journal: AppDelegate {
     let (ran, cancelled) = (Counter(), Counter())
     let app = try await host.launch(Manifest(identifier: "queued")) { _ in Journal() }
     await wait(host, app.id, for: .active)
-    try await host.leave(app.id)
-    await wait(host, app.id, for: .suspended)
+    try await leaveAndWait(host, app.id)
     for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }, { ran.add() }) }
     let task = try app.task {
       await untilCancelled()
@@ -239,8 +235,7 @@ private actor Journal: AppDelegate {
     let journal = Journal()
     let app = try await host.launch(Manifest(identifier: "mail")) { _ in journal }
     await wait(host, app.id, for: .active)
-    try await host.leave(app.id)
-    await wait(host, app.id, for: .suspended)
+    try await leaveAndWait(host, app.id)
     try await host.post(.app(app.id, .message(Message("mail"))))
     await wait(host, app.id, for: .suspended)
     #expect(await journal.heard.last == "message mail")

@@ -25,15 +25,13 @@ import Testing
       numbers.change { $0.append(own.number) }
       return Plain()
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
+    try await launchAndWait(host, id)
     let removal = Removal(
       app: try #require(numbers.value.first), method: .terminate, reason: "chosen a moment ago")
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .active)
     // It may be chosen again.
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await leaveAndWait(host, id)
     await memory.carryOut(removal, on: host)
     await wait(host, id, for: .notRunning)
     continuation.finish()
@@ -60,11 +58,9 @@ import Testing
       own.change { $0.append(memory) }
       return Coming(isHeld: isHeld, mayEnter: mayEnter)
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
+    try await launchAndWait(host, id)
     let app = try #require(own.value.first)
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await leaveAndWait(host, id)
     #expect(await host.state(of: id) == .suspended)
     var removal = Removal(app: app.number, method: .terminate, reason: "chosen while it was suspended")
     removal.rises = app.rises
@@ -77,8 +73,7 @@ import Testing
     mayEnter.signal()
     await wait(host, id, for: .active)
     // By now it is where it was, but was used since.
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await leaveAndWait(host, id)
     #expect(await host.state(of: id) == .suspended)
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .suspended)
@@ -86,10 +81,8 @@ import Testing
     removal.rises = app.rises
     try await host.terminate(id)
     await wait(host, id, for: .notRunning)
-    try await host.launch(id)
-    await wait(host, id, for: .active)
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await launchAndWait(host, id)
+    try await leaveAndWait(host, id)
     #expect(await host.state(of: id) == .suspended)
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .suspended)
@@ -112,10 +105,8 @@ import Testing
       numbers.change { $0.append(own.number) }
       return Plain()
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await launchAndWait(host, id)
+    try await leaveAndWait(host, id)
     let app = try #require(numbers.value.first)
     await memory.carryOut(
       Removal(app: app, method: .hibernate, reason: "it is idle", isOptional: true), on: host)
@@ -143,8 +134,7 @@ import Testing
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, _ in Plain() }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
+    try await launchAndWait(host, id)
     try await host.leave(id)
     await wait(host, id, for: .notRunning)
   }
@@ -161,10 +151,8 @@ import Testing
       try? own.setOutside(bytes: 4 << 20)
       return Plain()
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
-    try await host.leave(id)
-    await wait(host, id, for: .suspended)
+    try await launchAndWait(host, id)
+    try await leaveAndWait(host, id)
     // The brokers are told after who observes.
     #expect(await host.state(of: id) == .suspended)
     let front = memory.broker.makeMemory(named: "front")
@@ -201,8 +189,7 @@ import Testing
       numbers.change { $0.append(own.number) }
       return Slow(mayAnswer: mayAnswer)
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
+    try await launchAndWait(host, id)
     try await host.leave(id)
     await wait(host, id, for: .stopping)
     await memory.carryOut(
@@ -224,8 +211,7 @@ import Testing
       if let region = try? own.purgeable(of: UInt8.self, count: 1) { regions.change { $0.append(region) } }
       return Plain()
     }
-    try await host.launch(id)
-    await wait(host, id, for: .active)
+    try await launchAndWait(host, id)
     await end(id, memory, try #require(regions.value.first), on: host)
     try await host.terminate(id)
     await wait(host, id, for: .notRunning)

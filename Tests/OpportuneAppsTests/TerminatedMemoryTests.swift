@@ -88,8 +88,7 @@ private func resident(_ place: Range<UInt>) -> Int {
       places.change { $0 = hoarder.places }
       return hoarder
     }
-    try await host.launch(app)
-    await wait(host, app, for: .active)
+    try await launchAndWait(host, app)
     try #require(places.value.count == 3)
     for place in places.value { #expect(resident(place) == place.count) }
     try await host.terminate(app)

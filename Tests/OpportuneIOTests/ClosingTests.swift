@@ -25,8 +25,7 @@ import Testing
 
   @Test(arguments: backends)
   func closingWaitsForWhatIsInFlight(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "closes")
+    let (broker, io) = try makeApp(backend, named: "closes")
     let ends = try FileDescriptor.pipe()
     let buffer = try IOBuffer(count: 8)
     let reading = Task { try await io.read(ends.readEnd, into: buffer) }
@@ -43,8 +42,7 @@ import Testing
   /// file goes on.
   @Test(arguments: backends)
   func closingEndsAllOnTheDescriptor(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "closes")
+    let (broker, io) = try makeApp(backend, named: "closes")
     let other = try broker.makeApp(named: "reads as well")
     let ends = try FileDescriptor.pipe()
     let duplicate = try ends.readEnd.duplicate()
@@ -66,8 +64,7 @@ import Testing
   // R-FTS-07
   @Test(arguments: backends)
   func theEndOfAnAppEndsAllOnItsDescriptors(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "ends")
+    let (broker, io) = try makeApp(backend, named: "ends")
     let other = try broker.makeApp(named: "receives")
     let (server, client) = try await connectedPair(io)
     let receiving = Task { try await other.receive(server, into: try IOBuffer(count: 1)) }
@@ -104,8 +101,7 @@ import Testing
   /// A cancelled task's files are closed as well.
   @Test(arguments: backends)
   func cancelledTasksLeaveNothingOpen(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "cancelled")
+    let (broker, io) = try makeApp(backend, named: "cancelled")
     let file = try await io.open("/dev/zero", .readOnly)
     let task = Task {
       while !Task.isCancelled { await Task.yield() }
@@ -225,8 +221,7 @@ import Testing
   // R-FTS-06, R-FTS-07
   @Test(arguments: backends)
   func aSuspendedAppClosesNothing(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "suspended")
+    let (broker, io) = try makeApp(backend, named: "suspended")
     let (server, client) = try await connectedPair(io)
     io.setState(.suspended)
     func submitted() async throws -> UInt64 {
@@ -246,8 +241,7 @@ import Testing
   // R-FTS-07
   @Test(arguments: backends)
   func nothingIsOpenedAfterTheEnd(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "over")
+    let (broker, io) = try makeApp(backend, named: "over")
     let peer = try broker.makeApp(named: "peer")
     let listener = try await peer.listen(on: .ipv4("127.0.0.1", port: 0))
     await io.terminate()
@@ -264,8 +258,7 @@ import Testing
   // R-FTS-07
   @Test(arguments: backends)
   func nothingIsDoneInlineAfterTheEnd(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "over")
+    let (broker, io) = try makeApp(backend, named: "over")
     let other = try broker.makeApp(named: "shut down")
     let (socket, peer) = try descriptorPair()
     let buffer = try IOBuffer(count: 1)

@@ -63,8 +63,7 @@ import Testing
   @Test(.timeLimit(.minutes(2)), arguments: backends, [true, false])
   func wholeFilesEndAtTheirDeadline(backend: IOConfiguration.Backend, inChunks: Bool) async throws {
     try await withHang { path in
-      let broker = try makeBroker(backend)
-      let io = try broker.makeApp(named: "reads")
+      let (broker, io) = try makeApp(backend, named: "reads")
       let error = await code {
         let limit = Duration.milliseconds(20)
         if inChunks {

@@ -92,12 +92,19 @@ import Testing
     }
   }
 
+  /// A broker whose inline calls stop in the gate, once that is armed.
+  private func makeGatedBroker(
+    _ backend: IOConfiguration.Backend
+  ) throws -> (gate: Gate, broker: IOBroker) {
+    let gate = Gate()
+    return (gate, try makeBroker(backend) { $0.onInlineCall = { gate.pass() } })
+  }
+
   // R-FTS-07
   @Test(arguments: backends, [false, true])
   func theEndWaitsForAnInlineCall(backend: IOConfiguration.Backend, isOfAll: Bool) async throws {
     try await withFolder { folder in
-      let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+      let (gate, broker) = try makeGatedBroker(backend)
       let io = try broker.makeApp(named: "ends")
       let other = try broker.makeApp(named: "other")
       let file = try await open(io, folder)
@@ -128,8 +135,7 @@ import Testing
   @Test(arguments: backends, [false, true])
   func aCloseWaitsForAnInlineCall(backend: IOConfiguration.Backend, isPartial: Bool) async throws {
     try await withFolder { folder in
-      let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+      let (gate, broker) = try makeGatedBroker(backend)
       let io = try broker.makeApp(named: "closes")
       let other = try broker.makeApp(named: "reads")
       let file = try await open(io, folder)
@@ -157,8 +163,7 @@ import Testing
   @Test(arguments: backends)
   func theEndOfAnAppWaitsForOthersInlineCalls(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+      let (gate, broker) = try makeGatedBroker(backend)
       let io = try broker.makeApp(named: "ends")
       let other = try broker.makeApp(named: "reads")
       let file = try await open(io, folder)
@@ -196,8 +201,7 @@ import Testing
   @Test(arguments: backends)
   func anInlineCallIsInFlight(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+      let (gate, broker) = try makeGatedBroker(backend)
       let io = try broker.makeApp(named: "suspended")
       let file = try await open(io, folder)
       gate.arm()
@@ -216,8 +220,7 @@ import Testing
   // R-FTS-06
   @Test(arguments: backends)
   func anInlineCallThatFindsNothingIsQueued(backend: IOConfiguration.Backend) async throws {
-    let gate = Gate()
-    let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+    let (gate, broker) = try makeGatedBroker(backend)
     let io = try broker.makeApp(named: "suspended")
     let ends = try FileDescriptor.pipe()
     gate.arm()
@@ -279,8 +282,7 @@ import Testing
     try await withFolder { folder in
       let metrics = TestMetrics()
       var reporter = IOMetricsReporter(to: metrics)
-      let broker = try makeBroker(backend)
-      let io = try broker.makeApp(named: "counted")
+      let (broker, io) = try makeApp(backend, named: "counted")
       let file = try await open(io, folder)
       let before = try await broker.statistics()
       reporter.report(before)
@@ -308,8 +310,7 @@ import Testing
   @Test(.timeLimit(.minutes(2)), arguments: backends)
   func noInlineCallReachesTheNextFileOfANumber(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let next = try broker.makeApp(named: "next")
+      let (broker, next) = try makeApp(backend, named: "next")
       try await next.writeFile(folder.appending("2"), [UInt8](repeating: 2, count: 4))
       for round in 0..<100 {
         let io = try broker.makeApp(named: "ends")

@@ -10,8 +10,7 @@ import Testing
   // R-VOIP-01, R-VOIP-03
   @Test(arguments: backends)
   func theWatcherReportsDataOfASuspendedApp(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(io, peer)
     let (other, otherClient) = try await connectedPair(io, peer)
@@ -45,8 +44,7 @@ import Testing
   // R-VOIP-01
   @Test(arguments: backends)
   func theWatcherForgetsClosedSockets(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let (server, _) = try await connectedPair(io)
     let (kept, keptClient) = try await connectedPair(io)
     var events = try io.keepAlive([server, kept]).makeAsyncIterator()
@@ -76,8 +74,7 @@ import Testing
   // R-VOIP-01, R-NET-01
   @Test(arguments: backends)
   func aSocketThatIsAnothersByNowIsLeftAlone(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let (server, client) = try await connectedPair(io)
     let stream = try io.keepAlive([server])
     let watching = Task { for await _ in stream {} }
@@ -113,8 +110,7 @@ import Testing
   // R-VOIP-01, R-NET-01
   @Test(arguments: backends)
   func aSuspendedAppsSocketsCanBeWatched(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let peer = try broker.makeApp(named: "peer")
     let (mine, theirs) = try await datagramPair(io, peer)
     io.setState(.suspended)
@@ -129,8 +125,7 @@ import Testing
   // R-NET-01, R-VOIP-01
   @Test(arguments: backends)
   func aWatchThatEndsDropsPackets(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let peer = try broker.makeApp(named: "peer")
     let (mine, theirs) = try await datagramPair(io, peer)
     let address = try io.address(of: mine)
@@ -162,8 +157,7 @@ import Testing
   // R-VOIP-03
   @Test(arguments: backends)
   func theWatcherFollowsSuspensionsOneAfterTheOther(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "call")
+    let (broker, io) = try makeApp(backend, named: "call")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(io, peer)
     let told = Told(try io.keepAlive([server]))

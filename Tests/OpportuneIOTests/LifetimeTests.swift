@@ -17,8 +17,7 @@ import Testing
 
   @Test(arguments: backends)
   func cancellingATaskCancelsInTheKernel(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "cancelled")
+    let (broker, io) = try makeApp(backend, named: "cancelled")
     let ends = try pipe()
     let buffer = try IOBuffer(count: 10)
     let task = Task { try await io.read(ends.read, into: buffer) }
@@ -44,8 +43,7 @@ import Testing
 
   @Test(arguments: backends)
   func deadlinesEndCalls(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "late")
+    let (broker, io) = try makeApp(backend, named: "late")
     let ends = try pipe()
     let buffer = try IOBuffer(count: 10)
     #expect(
@@ -211,8 +209,7 @@ import Testing
   // R-FTS-07
   @Test(arguments: backends)
   func terminationClosesWhatTheAppOpened(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "closed")
+    let (broker, io) = try makeApp(backend, named: "closed")
     let (server, client) = try await connectedPair(io)
     let file = try await io.open("/dev/zero", .readOnly)
     #expect(try await broker.statistics().apps[0].openDescriptors == 3)

@@ -40,8 +40,7 @@ import Testing
   @Test(arguments: backends)
   func opensThatWaitHoldUpNoTermination(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let io = try broker.makeApp(named: "opens")
+      let (broker, io) = try makeApp(backend, named: "opens")
       let path = try makeFIFO(folder.appending("fifo"))
       let opening = Task { try await io.open(path, .writeOnly, options: [.create]) }
       try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }
@@ -81,8 +80,7 @@ import Testing
   /// It answers that it would have to wait; so the broker does.
   @Test(arguments: backends)
   func pipesThatDoNotBlockAreWaitedFor(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "waits")
+    let (broker, io) = try makeApp(backend, named: "waits")
     let ends = try FileDescriptor.pipe()
     for end in [ends.readEnd, ends.writeEnd] { #expect(fcntl(end.rawValue, F_SETFL, O_NONBLOCK) == 0) }
     let reading = Task {
@@ -120,8 +118,7 @@ import Testing
     guard io_test_terminal(&ends) == 0 else { return print("skipped: there is no pseudo-terminal here") }
     let (terminal, user) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
     #expect(fcntl(terminal.rawValue, F_SETFL, O_NONBLOCK) == 0)
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "terminal")
+    let (broker, io) = try makeApp(backend, named: "terminal")
     let reading = Task { try await io.read(terminal, into: try IOBuffer(count: 3), untilFull: true) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     try await io.write(user, from: try IOBuffer(count: 3))
@@ -133,8 +130,7 @@ import Testing
   @Test(arguments: backends)
   func connectsWaitForAFullBacklog(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let io = try broker.makeApp(named: "connects")
+      let (broker, io) = try makeApp(backend, named: "connects")
       let listener = try await io.listen(on: .unix(folder.appending("socket")), backlog: 1)
       let address = try listener.address()
       var sockets: [FileDescriptor] = []
@@ -174,8 +170,7 @@ import Testing
   @Test(arguments: backends)
   func backgroundThatWaitsInTheKernelHoldsUpNoForeground(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let background = try broker.makeApp(named: "background", state: .background)
+      let (broker, background) = try makeApp(backend, named: "background", state: .background)
       let foreground = try broker.makeApp(named: "foreground")
       let path = try makeFIFO(folder.appending("fifo"))
       let opens = (0..<40).map { _ in Task { try await background.open(path, .readOnly) } }
@@ -205,8 +200,7 @@ import Testing
   @Test(arguments: backends)
   func cancelledOpensHoldUpNobody(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let io = try broker.makeApp(named: "opens")
+      let (broker, io) = try makeApp(backend, named: "opens")
       let path = try makeFIFO(folder.appending("fifo"))
       let opening = Task { try await io.open(path, .readOnly) }
       try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }

@@ -21,8 +21,7 @@ import Testing
   // R-NET-02
   @Test(arguments: backends)
   func aBackgroundReceiverSlowsItsSender(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let sender = try broker.makeApp(named: "sender")
+    let (broker, sender) = try makeApp(backend, named: "sender")
     let receiver = try broker.makeApp(named: "receiver")
     let (server, client) = try await connectedPair(receiver, sender)
     let sending = Task {
@@ -66,8 +65,7 @@ import Testing
   // R-NET-08, R-NET-02
   @Test(arguments: backends)
   func buffersShrinkAndAreRestored(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "shrinks")
+    let (broker, io) = try makeApp(backend, named: "shrinks")
     let (server, client) = try await connectedPair(io)
     func sizes() -> [Int32] {
       [SO_RCVBUF, SO_SNDBUF, 72].map { SocketModeration.get(client.rawValue, $0) }
@@ -92,8 +90,7 @@ import Testing
   // R-NET-02, R-NET-08
   @Test(arguments: [IOState.background, .suspended])
   func whatTheAppAndTheKernelSetIsRestored(state: IOState) async throws {
-    let broker = try makeBroker(.automatic)
-    let io = try broker.makeApp(named: "restored")
+    let (broker, io) = try makeApp(.automatic, named: "restored")
     let (clamped, tuned) = try await connectedPair(io)
     SocketModeration.setClamp(of: clamped.rawValue, 20_000)
     // The kernel makes room for so high a mark, up to the size that it would tune the buffer to.
@@ -120,8 +117,7 @@ import Testing
 
   // R-NET-08
   @Test func newSocketsOfABackgroundAppAreSmallFromTheStart() async throws {
-    let broker = try makeBroker(.automatic)
-    let io = try broker.makeApp(named: "small", state: .background)
+    let (broker, io) = try makeApp(.automatic, named: "small", state: .background)
     let (server, client) = try await connectedPair(io)
     _ = try await broker.statistics()
     for socket in [server, client] {
@@ -148,8 +144,7 @@ import Testing
   // R-NET-02, R-NET-08
   @Test(arguments: backends)
   func connectionsAcceptedInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let peer = try broker.makeApp(named: "peer")
+    let (broker, peer) = try makeApp(backend, named: "peer")
     let io = try broker.makeApp(named: "accepts", state: .background)
     let (server, client) = try await connectedPair(io, peer)
     func sizes(_ socket: FileDescriptor) -> [Int32] {
@@ -170,8 +165,7 @@ import Testing
   // R-NET-02, R-NET-08
   @Test(arguments: backends)
   func connectionsMadeInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let peer = try broker.makeApp(named: "peer")
+    let (broker, peer) = try makeApp(backend, named: "peer")
     let io = try broker.makeApp(named: "connects", state: .background)
     let (server, client) = try await connectedPair(peer, io)
     #expect(SocketModeration.get(client.rawValue, SO_RCVBUF) <= 8192)
@@ -218,8 +212,7 @@ import Testing
 
   // R-NET-01
   @Test func tcpConnectionsSurviveDroppedPackets() async throws {
-    let broker = try makeBroker(.automatic)
-    let io = try broker.makeApp(named: "dropped")
+    let (broker, io) = try makeApp(.automatic, named: "dropped")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(io, peer)
     io.setState(.suspended)

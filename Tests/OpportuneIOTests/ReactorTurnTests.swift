@@ -98,8 +98,7 @@ import Testing
   /// The cancellation's message may come first.
   @Test(arguments: backends)
   func whatWasCancelledOnItsWayIsNotBegun(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "cancelled")
+    let (broker, io) = try makeApp(backend, named: "cancelled")
     let ends = try FileDescriptor.pipe()
     var call = io.call(.OPP_RING_READ, .storage, ends.readEnd)
     try call.use(try IOBuffer(count: 1), nil)
@@ -291,8 +290,7 @@ import Testing
 
   /// Deadlines far off, of requests that have ended, are let go of before there are many.
   @Test func deadlinesThatAreOverAreForgotten() async throws {
-    let broker = try makeBroker(.threads)
-    let io = try broker.makeApp(named: "deadlines")
+    let (broker, io) = try makeApp(.threads, named: "deadlines")
     let counts = Numbers()
     let ends = try FileDescriptor.pipe()
     // Before all others, so that none of them comes to the top.
@@ -313,8 +311,7 @@ import Testing
   // R-NET-03
   @Test(arguments: backends)
   func aFloodOfMessagesHoldsUpNoCompletion(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "reader")
+    let (broker, io) = try makeApp(backend, named: "reader")
     let ends = try FileDescriptor.pipe()
     let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }

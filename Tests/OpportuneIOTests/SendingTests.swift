@@ -44,8 +44,7 @@ import Testing
   /// An active app's, that the socket takes at once: the reactor has nothing to do with it.
   @Test(arguments: backends)
   func whatGoesAtOnceIsSentFromItsOwnMemory(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "sends")
+    let (broker, io) = try makeApp(backend, named: "sends")
     let (server, client) = try await connectedPair(io)
     let before = try await broker.statistics().foreground
     try await io.send(client, [1, 2, 3])

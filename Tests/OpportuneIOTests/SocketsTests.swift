@@ -116,8 +116,7 @@ import Testing
 
   @Test(arguments: backends)
   func anAddressIsOneDatagramSockets(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "first")
+    let (broker, io) = try makeApp(backend, named: "first")
     let socket = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
     let address = try io.address(of: socket)
     let second = try broker.makeApp(named: "second")

@@ -47,16 +47,24 @@ import Testing
     }
   }
 
+  /// An app in background whose network has a rate, and one in front that it talks to.
+  private func limited(
+    _ backend: IOConfiguration.Backend, _ rate: DevicePolicy.Rate
+  ) throws -> (broker: IOBroker, io: AppIO, peer: AppIO) {
+    let broker = try makeBroker(backend) {
+      $0.network.bytes = rate
+      $0.backgroundSockets = .none
+    }
+    return (
+      broker, try broker.makeApp(named: "limited", state: .background), try broker.makeApp(named: "peer")
+    )
+  }
+
   /// What was paid for a receive and did not come is there for the next.
   // R-NET-03
   @Test(arguments: backends)
   func whatDidNotComeIsPaidBack(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) {
-      $0.network.bytes = .init(perSecond: 1, burst: 200_000)
-      $0.backgroundSockets = .none
-    }
-    let io = try broker.makeApp(named: "receiver", state: .background)
-    let peer = try broker.makeApp(named: "sender")
+    let (broker, io, peer) = try limited(backend, .init(perSecond: 1, burst: 200_000))
     let (server, client) = try await connectedPair(io, peer)
     for _ in 0..<20 {
       try await peer.send(client, from: try IOBuffer(count: 10))
@@ -70,12 +78,7 @@ import Testing
   // R-NET-03
   @Test(arguments: backends)
   func aFewBytesDoNotWaitForALargeBuffersTokens(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) {
-      $0.network.bytes = .init(perSecond: 1, burst: 1000)
-      $0.backgroundSockets = .none
-    }
-    let io = try broker.makeApp(named: "receiver", state: .background)
-    let peer = try broker.makeApp(named: "sender")
+    let (_, io, peer) = try limited(backend, .init(perSecond: 1, burst: 1000))
     let (server, client) = try await connectedPair(io, peer)
     try await peer.send(client, from: try IOBuffer(count: 10))
     #expect(try await io.receive(server, into: try IOBuffer(count: 60_000), within: .seconds(20)) == 10)
@@ -86,12 +89,7 @@ import Testing
   // R-NET-03
   @Test(arguments: backends)
   func aDatagramIsPaidForWhenItHasCome(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) {
-      $0.network.bytes = .init(perSecond: 1, burst: 1000)
-      $0.backgroundSockets = .none
-    }
-    let io = try broker.makeApp(named: "receiver", state: .background)
-    let peer = try broker.makeApp(named: "sender")
+    let (broker, io, peer) = try limited(backend, .init(perSecond: 1, burst: 1000))
     let (mine, theirs) = try await datagramPair(io, peer)
     let (address, buffer) = (try io.address(of: mine), try IOBuffer(count: 60_000))
     for count in [10, 20, 5000] {
@@ -111,12 +109,7 @@ import Testing
   // R-NET-03
   @Test(arguments: backends)
   func datagramsAreCountedAndLimited(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) {
-      $0.network.bytes = .init(perSecond: 100_000, burst: 1000)
-      $0.backgroundSockets = .none
-    }
-    let io = try broker.makeApp(named: "sender", state: .background)
-    let peer = try broker.makeApp(named: "receiver")
+    let (broker, io, peer) = try limited(backend, .init(perSecond: 100_000, burst: 1000))
     let (mine, theirs) = try await datagramPair(io, peer)
     let address = try peer.address(of: theirs)
     let (buffer, received) = (try IOBuffer(count: 2000), try IOBuffer(count: 4000))

@@ -26,6 +26,14 @@ func makeBroker(
   return try IOBroker(configuration: configuration)
 }
 
+/// A broker, and an app of it.
+func makeApp(
+  _ backend: IOConfiguration.Backend, named name: String, state: IOState = .active
+) throws -> (broker: IOBroker, io: AppIO) {
+  let broker = try makeBroker(backend)
+  return (broker, try broker.makeApp(named: name, state: state))
+}
+
 /// A folder for one test, removed at the end.
 func withFolder<Result>(_ body: (FilePath) async throws -> Result) async throws -> Result {
   let folder = FileManager.default.temporaryDirectory.path + "/opp-io-\(UUID().uuidString)"

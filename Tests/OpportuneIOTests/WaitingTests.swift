@@ -15,8 +15,7 @@ import Testing
   // R-DISK-01, R-MEM-05
   @Test(arguments: backends)
   func aThreadGoesOnWithTheKernelsAnswer(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
-    let io = try broker.makeApp(named: "store", state: .background)
+    let (broker, io) = try makeApp(backend, named: "store", state: .background)
     let file = try FileDescriptor.open(path, .readWrite, options: [.create], permissions: .ownerReadWrite)
     defer {
       try? file.close()

@@ -123,8 +123,7 @@ import Testing
   /// A number may belong to another kind of file after its close, and is looked up anew then.
   @Test func aDescriptorsKindIsKnownUntilItsClose() async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(.automatic)
-      let io = try broker.makeApp(named: "app")
+      let (broker, io) = try makeApp(.automatic, named: "app")
       let path = folder.appending("file")
       try await io.writeFile(path, [1])
       let file = try await io.open(path, .readOnly)

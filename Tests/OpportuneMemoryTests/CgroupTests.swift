@@ -68,15 +68,38 @@ private func startHolder(mebibytes: Int) -> (process: pid_t, output: Int32)? {
   return posix_spawnp(&process, "dd", &actions, nil, &arguments, environ) == 0 ? (process, ends[0]) : nil
 }
 
+extension Trait where Self == ConditionTrait {
+  fileprivate static var inCgroup: Self { .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here") }
+  fileprivate static var unsanitized: Self {
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room")
+  }
+}
+
 private var hasSwap: Bool {
   KernelFile.text("/proc/swaps").map { $0.split(separator: "\n").count > 1 } ?? false
 }
 
 private let limit = 96 << 20
 
+/// Limits the calling process, which a test has started.
+private func enterCgroup(_ name: String) {
+  guard let group = Cgroup(below: getppid(), name), group.join(limit: limit) else { _exit(1) }
+}
+
+/// Waits until enough was purged for the group to be below its critical point, and sees that not all was.
+private func relief(
+  of regions: [Purgeable<UInt8>], _ broker: MemoryBroker, _ levels: inout AsyncStream<PressureLevel>.Iterator
+) async {
+  func isRelieved() -> Bool {
+    regions.contains(where: \.isPurged) && broker.reading.map { $0.inUse < UInt64(limit) * 3 / 4 } == true
+  }
+  while !isRelieved() { _ = await levels.next() }
+  require(regions.contains { !$0.isPurged }, "as much as was needed")
+}
+
 /// Where purgeable memory of an app in background fills most of the group, and nobody listens to levels.
 private func allocateInFront(_ bytes: Int, blocks: Int) throws {
-  guard let group = Cgroup(below: getppid(), "room"), group.join(limit: limit) else { _exit(1) }
+  enterCgroup("room")
   let broker = try MemoryBroker()
   let behind = broker.makeMemory(named: "browser", standing: .background)
   let front = broker.makeMemory(named: "front")
@@ -92,7 +115,7 @@ private func allocateInFront(_ bytes: Int, blocks: Int) throws {
 
 /// The same, of what is made again in front.
 private func refillInFront(_ bytes: Int, regions count: Int) throws {
-  guard let group = Cgroup(below: getppid(), "again"), group.join(limit: limit) else { _exit(1) }
+  enterCgroup("again")
   let broker = try MemoryBroker()
   let front = broker.makeMemory(named: "front")
   let again = try (0..<count).map { _ in try front.purgeable(of: UInt8.self, count: bytes / count) }
@@ -119,12 +142,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
 
 @Suite(.bounded, .timeLimit(.minutes(1))) struct CgroupTests {
   // R-GFX-04, R-GFX-05, R-GFX-06
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func ordinaryAllocationGetsTheDrawingMemoryOfAnAppThatLeftTheForeground() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      guard let group = Cgroup(below: getppid(), "drawing"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("drawing")
       let app = try MemoryBroker().makeMemory(named: "game")
       let drawing = try app.drawing(bytes: 60 << 20)
       drawing.fill(0x5A)
@@ -145,12 +166,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   }
 
   // R-MEM-01, R-MEM-05
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func aCgroupsLimitIsHonoured() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      guard let group = Cgroup(below: getppid(), "limit"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("limit")
       let broker = try MemoryBroker()
       let app = broker.makeMemory(named: "browser", standing: .background)
       let regions = try (0..<60).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
@@ -177,9 +196,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
 
   /// Nobody listens to levels, and nobody looks before the pages are touched but who allocates them.
   // R-MEM-01, R-MEM-05
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func whoeverAllocatesHasRoomBeforeItIsTouched() async {
     await #expect(processExitsWith: .exitCode(7)) { try allocateInFront(60 << 20, blocks: 1) }
     Cgroup(below: getpid(), "room")?.remove()
@@ -188,9 +205,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   }
 
   // R-MEM-01, R-MEM-05
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func whoeverMakesContentAgainHasRoomBeforeItIsTouched() async {
     await #expect(processExitsWith: .exitCode(7)) { try refillInFront(60 << 20, regions: 1) }
     Cgroup(below: getpid(), "again")?.remove()
@@ -200,12 +215,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
 
   /// Nobody stalls: there is room up to the limit. And nobody hands anything out.
   // R-MEM-01, R-MEM-02
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func aPointThatIsCrossedWithoutAStallIsNoticed() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      guard let group = Cgroup(below: getppid(), "quiet"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("quiet")
       let broker = try MemoryBroker()
       let app = broker.makeMemory(named: "browser", standing: .background)
       let regions = try (0..<46).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
@@ -219,11 +232,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       for region in regions { region.fill(1) }
       guard let ordinary = malloc(30 << 20) else { _exit(3) }
       memset(ordinary, 1, 30 << 20)
-      func isRelieved() -> Bool {
-        regions.contains(where: \.isPurged) && broker.reading.map { $0.inUse < UInt64(limit) * 3 / 4 } == true
-      }
-      while !isRelieved() { _ = await levels.next() }
-      require(regions.contains { !$0.isPurged }, "as much as was needed")
+      await relief(of: regions, broker, &levels)
       _exit(7)
     }
     Cgroup(below: getpid(), "quiet")?.remove()
@@ -231,12 +240,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
 
   /// They count against a cgroup while they are in use, and nobody is removed for what can be loaded again.
   // R-MEM-01, R-MEM-05
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func cleanPagesGoBeforeAnyApp() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      guard let group = Cgroup(below: getppid(), "clean"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("clean")
       let file = FileManager.default.temporaryDirectory.appending(path: "opportune-clean-\(UUID())")
       try Data(repeating: 7, count: 50 << 20).write(to: file)
       let descriptor = open(file.path, O_RDONLY)
@@ -288,12 +295,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   }
 
   // R-MEM-01
-  @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  @Test(.inCgroup, .unsanitized)
   func roomIsMadeForWhatAnotherProcessTakes() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      guard let group = Cgroup(below: getppid(), "other"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("other")
       var configuration = MemoryConfiguration()
       configuration.gauge = try PressureGauge(warning: CriticalPoint(share: 0.4), critical: .threeQuarters)
       let broker = try MemoryBroker(configuration: configuration)
@@ -306,11 +311,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       guard let other = startHolder(mebibytes: 30) else { _exit(3) }
       var holder = pollfd(fd: other.output, events: Int16(POLLIN), revents: 0)
       require(poll(&holder, 1, 30_000) == 1, "it has what it takes")
-      func isRelieved() -> Bool {
-        regions.contains(where: \.isPurged) && broker.reading.map { $0.inUse < UInt64(limit) * 3 / 4 } == true
-      }
-      while !isRelieved() { _ = await levels.next() }
-      require(regions.contains { !$0.isPurged }, "as much as was needed")
+      await relief(of: regions, broker, &levels)
       kill(other.process, SIGKILL)
       waitpid(other.process, nil, 0)
       _exit(7)
@@ -321,12 +322,10 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   /// What the tests above are compared with: the same in ordinary memory.
   // R-MEM-01
   @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
-    .disabled(if: hasSwap, "there is swap, which takes what memory has no room for"),
-    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+    .inCgroup, .unsanitized, .disabled(if: hasSwap, "there is swap, which takes what memory has no room for"))
   func withoutTheLibraryTheKernelEndsTheProgram() async {
     await #expect(processExitsWith: .signal(SIGKILL)) {
-      guard let group = Cgroup(below: getppid(), "plain"), group.join(limit: limit) else { _exit(1) }
+      enterCgroup("plain")
       for _ in 0..<2 {
         guard let ordinary = malloc(60 << 20) else { _exit(2) }
         memset(ordinary, 1, 60 << 20)

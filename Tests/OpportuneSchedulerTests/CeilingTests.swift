@@ -24,8 +24,7 @@ import Testing
 
   // R-CPU-01 R-CPU-02
   @Test func aBackgroundAppsActorRunsInTheForeground() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 1)
     let account = Account(try back.makeStrand(named: "strand", ceiling: .foreground), scheduler.engine)
     let plain = Account(try back.makeStrand(named: "plain"), scheduler.engine)
     for _ in 0..<100 {
@@ -46,8 +45,7 @@ import Testing
 
   // R-FTS-09
   @Test func aSuspendedAppsStrandStandsStillAtItsCeilingToo() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 2)
     let strand = try back.makeStrand(named: "strand", ceiling: .foreground)
     let engine = scheduler.engine
     let ran = Record<WorkerPool?>()
@@ -70,8 +68,7 @@ import Testing
   // R-CPU-02 R-CPU-10 R-CARD-03
   /// Every job once, one at a time and in order, while the app is moved, suspended and resumed.
   @Test func jobsRunOnceWhileTheAppIsMoved() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 2)
     let front = try scheduler.makeApp(named: "front")
     let strand = try back.makeStrand(named: "strand", ceiling: .foreground)
     let engine = scheduler.engine

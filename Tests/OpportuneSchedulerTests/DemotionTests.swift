@@ -85,8 +85,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-06 R-CPU-08
   @Test func yieldingEndsNoQuantum() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     await app.task {
       for _ in 0..<8 {
         spinCPU(milliseconds: 9)
@@ -122,8 +121,7 @@ private final class SlowPipe: Sendable {
     var statistics: AppStatistics
     var tries = 0
     repeat {
-      let scheduler = try makeScheduler(workers: 1)
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1)
       try await work(app)
       try await scheduler.shutdown()
       statistics = app.statistics
@@ -140,8 +138,7 @@ private final class SlowPipe: Sendable {
     // slice both the quanta and the block; not each time.
     var restored: UInt64 = 0
     for _ in 0..<5 where restored == 0 {
-      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: QuantumPolicy(recovery: recovery))
       let pipe = SlowPipe()
       async let answers: Void = onThread { pipe.answer(times: 1) }
       await app.task {
@@ -166,8 +163,7 @@ private final class SlowPipe: Sendable {
   )
     async throws
   {
-    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: QuantumPolicy(recovery: recovery))
     try await app.task {
       for _ in 0..<20 {
         spinCPU(milliseconds: 2)
@@ -226,8 +222,7 @@ private final class SlowPipe: Sendable {
   @Test func eachSleepRestoresAStep() async throws {
     var seen: [(lost: UInt64, restored: UInt64)] = []
     for _ in 0..<3 where seen.last.map({ $0.lost > 1 && $0.restored == $0.lost }) != true {
-      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .oneStep))
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: QuantumPolicy(recovery: .oneStep))
       try await app.task {
         spinCPU(milliseconds: 35)
         await Task.yield()
@@ -246,8 +241,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-06 R-CPU-08
   @Test func whatATaskUsesOnADefaultActorIsItsOwn() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let holder = Holder()
     // No slice of it is as long as a quantum.
     await app.task { for _ in 0..<10 { await holder.hold(milliseconds: 4) } }.value
@@ -259,8 +253,7 @@ private final class SlowPipe: Sendable {
   /// A thread's long jobs, more than may run demoted at a time, do not keep its short ones waiting for their
   /// end.
   @Test func aThreadThatSubmitsHogsAndShortJobsGetsTheShortOnesDone() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let release = Flag()
     let short = Tally()
     let refused = Record<String>()
@@ -300,8 +293,7 @@ private final class SlowPipe: Sendable {
   @Test func longJobsYieldBeforeTheirQuantumToFreshWorkThatWaits() async throws {
     // A quantum that none of them uses up before all have begun.
     let quantum = QuantumPolicy(quantum: .milliseconds(500))
-    let scheduler = try makeScheduler(workers: 1, quantum: quantum)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: quantum)
     let release = Flag()
     let begun = Record<Int>()
     // Beyond the run token and the spare worker, others begin only because those before them yield.
@@ -328,8 +320,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-02
   @Test func ordinaryJobsCallForNoSpare() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let inside = Atomic<Int>(0)
     // Where others have the CPU for long, a job does take longer than jobs ordinarily do, and some run beside
     // it. With a fixed delay nearly every job has another beside it, each time.
@@ -404,8 +395,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-02
   @Test func blockedWorkersAreReplaced() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let held = Record<Int>()
     let gate = DispatchSemaphore(value: 0)
     for number in 0..<12 {
@@ -424,8 +414,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-05 R-CPU-03
   @Test(arguments: [1, 2]) func backgroundProgressesUnderForegroundHogs(workers: Int) async throws {
-    let scheduler = try makeScheduler(workers: workers)
-    let ui = try scheduler.makeApp(named: "ui")
+    let (scheduler, ui) = try makeApp(named: "ui", workers: workers)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
     let held = Record<Int>()
     let release = Flag()
@@ -474,8 +463,7 @@ private final class SlowPipe: Sendable {
 
   // R-CPU-06
   @Test func whatADemotedJobSubmitsStartsDemoted() async throws {
-    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, spareDelay: .milliseconds(10))
     let demoted = Record<Bool>()
     let fresh = Record<Bool>()
     let submitted = Record<Bool>()
@@ -509,8 +497,7 @@ private final class SlowPipe: Sendable {
   // R-CPU-01 R-CPU-06
   @Test(.enabled(if: isRoot, "without privilege the slice is lowered first, which cannot be read"))
   func runningHogLosesKernelPriority() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let nice = Record<Int32>()
     let base = processNice
     try app.submit {

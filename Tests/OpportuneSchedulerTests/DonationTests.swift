@@ -30,8 +30,7 @@ import Testing
 
   // R-CPU-02
   @Test func aShutdownLeavesActorsIsolated() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let account = Account(try app.makeStrand(named: "account"))
     app.suspend()
     await withTaskGroup(of: Void.self) { group in
@@ -52,8 +51,7 @@ import Testing
 
   // R-FTS-09 R-CPU-10
   @Test func aSuspendedDonorStopsNoTask() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let steps = Record<Int>()
     let task = back.task {
@@ -131,8 +129,7 @@ import Testing
 
   // R-FTS-09 R-CPU-02
   @Test func aSuspendedDonorStopsNoStrand() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let other = try scheduler.makeApp(named: "other")
     let back = try scheduler.makeApp(named: "back", band: .background)
     let strand = try back.makeStrand(named: "strand")
@@ -159,8 +156,7 @@ import Testing
   @Test(arguments: Raiser.allCases) func anAwaitedTaskIsQueuedWithThePriorityOfWhoAwaits(raiser: Raiser)
     async throws
   {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     // The worker may be kept off the CPU inside the very task, and the spare worker does all the rest; not
     // three times.
     var place = -1
@@ -186,8 +182,7 @@ import Testing
 
   // R-CPU-02 R-CARD-03
   @Test func aDonorThatGoesTakesNoJobWithIt() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 2)
     let strand = try back.makeStrand(named: "strand")
     let ran = Record<Int>()
     for number in 0..<300 {
@@ -202,8 +197,7 @@ import Testing
 
   // R-LIFE-06 R-CPU-10
   @Test(arguments: [true, false]) func anAppIsQuietOnceItsDonatedSliceHasEnded(isStrand: Bool) async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let inside = Record<Bool>()
     let mayEnd = Flag()

@@ -42,8 +42,7 @@ private actor Keeper {
 
   // R-CPU-02 R-CARD-07
   @Test func childTasksStayOnTheExecutor() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let stayed = await app.task {
       async let first = Self.onWorker()
       async let second = Self.onWorker()
@@ -69,8 +68,7 @@ private actor Keeper {
 
   // R-CARD-07
   @Test func groupsSumAndErrorsTravel() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let sum = try await app.task {
       try await withThrowingTaskGroup(of: Int.self) { group in
         for number in 1...1000 { group.addTask { number } }
@@ -87,8 +85,7 @@ private actor Keeper {
   // R-CARD-07
   /// What cannot throw is awaited without `try`; what can throws what its operation throws.
   @Test func valuesThrowWhatTheirOperationsDo() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let safe: AppTask<Int, Never> = app.task { 1 }
     let value = await safe.value
     #expect(value == 1)
@@ -106,8 +103,7 @@ private actor Keeper {
 
   // R-CARD-07
   @Test func cancellationReachesTheTree() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let begun = Record<Int>()
     let task = app.task {
       await withTaskGroup(of: Bool.self) { group in
@@ -130,8 +126,7 @@ private actor Keeper {
 
   // R-CARD-07
   @Test func taskLocalsAreInherited() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let names = await Trace.$name.withValue("outer") {
       await app.task {
         await Task.yield()
@@ -154,8 +149,7 @@ private actor Keeper {
 
   // R-CPU-02
   @Test func strandActorIsIsolated() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let strand = try app.makeStrand(named: "keeper")
     let keeper = Keeper(strand)
     await withTaskGroup(of: Void.self) { group in
@@ -178,8 +172,7 @@ private actor Keeper {
 
   // R-CPU-01 R-CPU-02
   @Test func prioritiesOrderWorkWithinAnApp() async throws {
-    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, spareDelay: .milliseconds(10))
     var inOrder = 0
     for _ in 0..<10 {
       app.suspend()
@@ -231,8 +224,7 @@ private actor Keeper {
 
   // R-FTS-09
   @Test func actorSharedWithASuspendedAppHangsNobody() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let stopped = try scheduler.makeApp(named: "stopped")
+    let (scheduler, stopped) = try makeApp(named: "stopped", workers: 2)
     let other = try scheduler.makeApp(named: "other")
     for _ in 0..<20 {
       let counter = Counter()
@@ -263,8 +255,7 @@ private actor Keeper {
 
   // R-CPU-02
   @Test func foregroundLendsItsBandToWhatItAwaits() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let ui = try scheduler.makeApp(named: "ui")
+    let (scheduler, ui) = try makeApp(named: "ui", workers: 1)
     let worker = try scheduler.makeApp(named: "worker", band: .background)
     let release = try await worker.hold()
     let queued = worker.task { 42 }
@@ -278,8 +269,7 @@ private actor Keeper {
 
   // R-CARD-07
   @Test func clockSleepsAndIsCancelled() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let clock = app.clock
     let passed = try await app.task {
       let start = clock.now

@@ -85,8 +85,7 @@ enum HogOrigin: CaseIterable {
   // R-CPU-02 R-CPU-06
   @Test func hogsThatWereBlockedOnceCountAsHogs() async throws {
     // A quantum that the short jobs beside them do not reach, also where a sanitizer slows them down.
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let blocked = 4 * scheduler.configuration.demotedLimitPerCore
     let gate = DispatchSemaphore(value: 0)
     let known = Flag()
@@ -152,8 +151,7 @@ enum HogOrigin: CaseIterable {
   @Test(arguments: 0..<10) func aBlockedJobMakesRoomForADemotedOne(round: Int) async throws {
     // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in
     // this pool.
-    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .never))
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: QuantumPolicy(recovery: .never))
     let (calls, caller) = AsyncStream.makeStream(of: Bool.self)
     let gate = DispatchSemaphore(value: 0)
     let (parked, begun) = (Record<Bool>(), Record<Bool>())
@@ -183,8 +181,7 @@ enum HogOrigin: CaseIterable {
   // R-CPU-02 R-CPU-06
   @Test(arguments: [1, 5, 12, 30])
   func aThreadsShortJobsDoNotWaitForItsHogs(hogs: Int) async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let release = Flag()
     let (hogsBegun, refused, ended) = (Record<Int>(), Record<Int>(), DispatchSemaphore(value: 0))
     // All by one thread, as a main thread does: long work first, then what a person waits for, some of it at

@@ -46,8 +46,7 @@ import Testing
   /// Prints what it measures, with and without the background; OPPORTUNE_STRESS=30 gives a p99.9 that means
   /// something.
   @Test func foregroundGroupsEndBesideThoseOfTheBackground() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let (stop, groups, hogs) = (Flag(), Tally(), Tally())
     let count = 300 * stressScale

@@ -10,8 +10,7 @@ import Testing
   /// One of two who waited for a task is its worker's next; for the other somebody is woken, at once.
   // R-CPU-02
   @Test func allWhoWaitForATaskGoOnAtOnce() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
     let (begun, gate) = (Record<Int>(), DispatchSemaphore(value: 0))
     let awaited = app.task { gate.wait() }
@@ -48,8 +47,7 @@ import Testing
   /// The actor's slice goes on with a message that waits for who has left; the monitor finds that.
   // R-CPU-02
   @Test func whoLeavesAContendedActorGoesOnWithinAQuantum() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let actor = Plain()
     for _ in 0..<10 {
       let (begun, inTime) = (Record<Int>(), Record<Bool>())

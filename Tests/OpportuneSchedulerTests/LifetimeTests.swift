@@ -29,8 +29,7 @@ import Testing
 
   /// Uses every kind of job once, then lets go of everything.
   private func useAndShutDown(forgetting: Bool) async throws -> Remains {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "short")
+    let (scheduler, app) = try makeApp(named: "short", workers: 2)
     let done = Record<Int>()
     try app.submit { done.add(1) }
     #expect(await app.task { 2 }.value == 2)

@@ -186,8 +186,7 @@ import Testing
   // R-CPU-01
   /// Threads that nobody knows, and jobs that wait elsewhere, are none of its business.
   @Test func othersLocksAndOtherWaitsAreNoInversion() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let (lock, held, mayEnd) = (NSLock(), Record<Bool>(), Flag())
     let thread = Thread {
       lock.lock()

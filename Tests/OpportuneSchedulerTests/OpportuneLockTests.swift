@@ -26,8 +26,7 @@ import Testing
   // R-CPU-02 R-CARD-03
   /// Each section alone, from apps of both bands and from none, some cancelled while they wait.
   @Test(arguments: [nil, .foreground] as [Band?]) func sectionsNeverOverlap(ceiling: Band?) async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let lock = try OpportuneLock(0, in: scheduler, ceiling: ceiling)
     let (inside, entered, refused) = (Gauge(), Tally(), Tally())
@@ -63,8 +62,7 @@ import Testing
   // R-CPU-01 R-CPU-02
   /// All of the background stands still, and yet who holds the lock comes to its end.
   @Test func aHolderInheritsTheBandOfWhoWaits() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 1)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let lock = try OpportuneLock((), in: scheduler)
     let goOn = Flag()
@@ -82,8 +80,7 @@ import Testing
   /// 1 holds a lock and waits for the second, whose holder waits for the third, and so on. Whether the
   /// foreground comes before the chain is closed or after, its last link inherits.
   @Test(arguments: [true, false]) func aChainOfFiveInherits(comesFirst: Bool) async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 1)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let locks = try (0..<5).map { try OpportuneLock($0, named: "\($0)", in: scheduler) }
     let (goOn, closes) = (Flag(), Flag())
@@ -112,8 +109,7 @@ import Testing
   // R-CPU-02
   /// Two that wait for each other wait on, but nobody else is caught by that; and one can be cancelled.
   @Test func aCircleEndsWhereOneIsCancelled() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let (a, b) = (try OpportuneLock(1, in: scheduler), try OpportuneLock(2, in: scheduler))
     let closes = Flag()
@@ -133,8 +129,7 @@ import Testing
 
   // R-CPU-02
   @Test func aCancelledWaiterIsPassedOver() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let lock = try OpportuneLock(0, in: scheduler)
     let goOn = Flag()
     let holder = await hold(lock, in: app, until: goOn)
@@ -161,8 +156,7 @@ import Testing
 
   // R-CPU-01
   @Test func theForegroundGoesFirst() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let lock = try OpportuneLock((), in: scheduler)
     let goOn = Flag()
@@ -185,8 +179,7 @@ import Testing
   /// At a ceiling a section is the foreground's, and goes on though its app is suspended; the app's own code
   /// does not.
   @Test func sectionsRunAtTheCeiling() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let lock = try OpportuneLock(0, in: scheduler, ceiling: .foreground)
     let engine = scheduler.engine
@@ -218,8 +211,7 @@ import Testing
 
   // R-FTS-09
   @Test func aSuspendedAppIsPassedOver() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let front = try scheduler.makeApp(named: "front")
+    let (scheduler, front) = try makeApp(named: "front", workers: 2)
     let other = try scheduler.makeApp(named: "other")
     let lock = try OpportuneLock(0, in: scheduler)
     let goOn = Flag()

@@ -134,8 +134,7 @@ private final class LimitedGroup {
   func anOrdinaryUserIsRaisedWithTheNextJob() async {
     await #expect(processExitsWith: .exitCode(7)) {
       dropPrivileges()
-      let scheduler = try makeScheduler(workers: 1)
-      let app = try scheduler.makeApp(named: "app", band: .background)
+      let (scheduler, app) = try makeApp(named: "app", band: .background, workers: 1)
       let classes = Record<[Int32]>()
       let release = Flag()
       try app.submit {
@@ -239,8 +238,7 @@ private final class LimitedGroup {
       dropPrivileges()
       // The thread that makes the scheduler, whose nice value the workers have and may not leave.
       require(lowerCallingThread(), "nice 19 is open to all")
-      let scheduler = try makeScheduler(workers: 1)
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1)
       let seen = await app.task {
         var own = opp_sched_params()
         require(opp_thread_get_sched(0, &own) == 0, "the own class can be read")

@@ -65,8 +65,7 @@ import Testing
 
   // R-CARD-07
   @Test func gracefulShutdownReportsAndShutsDown() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let metrics = TestMetrics()
     // An interval that never ends: what is reported is reported on the way out.
     let service = SchedulerService(scheduler, reportingEvery: .seconds(3600), metrics: metrics)

@@ -10,8 +10,7 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(3))) struct ShutdownTests {
   // R-CARD-07
   @Test(arguments: [1, 2]) func runsWhatIsQueued(workers: Int) async throws {
-    let scheduler = try makeScheduler(workers: workers)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: workers)
     let background = try scheduler.makeApp(named: "background", band: .background)
     let strand = try app.makeStrand(named: "strand")
     let ran = Record<Int>()
@@ -40,8 +39,7 @@ import Testing
   /// Between two of its slices it is in no queue and inside of nothing.
   @Test(arguments: [1, 2]) func aTaskThatYieldsRunsToItsEnd(workers: Int) async throws {
     for _ in 0..<5 {
-      let scheduler = try makeScheduler(workers: workers)
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: workers)
       let begun = Record<Int>()
       let elsewhere = app.task {
         begun.add(0)
@@ -60,8 +58,7 @@ import Testing
 
   // R-FTS-09 R-CARD-07
   @Test func closuresOfSuspendedAppsAreCancelledOnce() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let active = try scheduler.makeApp(named: "active")
     app.suspend()
     let cancelled = Record<Int>()
@@ -105,8 +102,7 @@ import Testing
 
   // R-CARD-07
   @Test func refusesAfterwards() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let strand = try app.makeStrand(named: "strand")
     try await scheduler.shutdown()
     let shutDown = SchedulerError(.shutDown, "")
@@ -126,8 +122,7 @@ import Testing
   // R-CARD-07
   @Test func whoAsksWhileTheThreadsEndIsAnswered() async throws {
     for _ in 0..<100 {
-      let scheduler = try makeScheduler(workers: 1)
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1)
       app.suspend()
       await withTaskGroup(of: Void.self) { group in
         let asked = Record<Int>()
@@ -153,8 +148,7 @@ import Testing
 
   // R-CARD-07
   @Test func namesAJobThatDoesNotEnd() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "endless")
+    let (scheduler, app) = try makeApp(named: "endless", workers: 2)
     let innocent = try scheduler.makeApp(named: "innocent")
     let held = Record<Int>()
     let release = Flag()
@@ -192,8 +186,7 @@ import Testing
         inside = false
       }
     }
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let keeper = Keeper(try app.makeStrand(named: "strand"))
     let begun = Record<Int>()
     let go = Flag()
@@ -223,8 +216,7 @@ import Testing
 
   // R-CARD-07
   @Test func sleepersAreWokenByAShutdown() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let clock = app.clock
     let begun = Record<Int>()
     let sleeper = app.task {
@@ -242,8 +234,7 @@ import Testing
   /// A task may be queued between the look at the phase and the last draining of the queues.
   @Test func tasksThatComeAsItClosesAreNotLost() async throws {
     for _ in 0..<300 * stressScale {
-      let scheduler = try makeScheduler(workers: 1)
-      let app = try scheduler.makeApp(named: "app")
+      let (scheduler, app) = try makeApp(named: "app", workers: 1)
       let ready = Record<Int>()
       let started = Tally()
       let ended = Record<Int>()
@@ -273,8 +264,7 @@ import Testing
 
   // R-CARD-07
   @Test func submitWhileTheThreadEnds() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let ran = Record<Int>()
     let codes = Record<SchedulerError.Code?>()
     // Once from here, so that the library's own key comes before the one made now.

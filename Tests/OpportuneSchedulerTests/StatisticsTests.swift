@@ -62,8 +62,7 @@ import Testing
 
   /// Of an app that moves, each band's share.
   @Test func bandsAreCountedApart() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     func run(_ count: Int, milliseconds: UInt64, in app: App) async throws {
       let ran = Record<Int>()
       for number in 0..<count {

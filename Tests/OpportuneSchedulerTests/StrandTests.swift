@@ -9,8 +9,7 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(2))) struct StrandTests {
   // R-CPU-02
   @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let strand = try app.makeStrand(named: "strand")
     let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
     // Nobody looks for work by himself.
@@ -41,8 +40,7 @@ import Testing
   /// The strand goes on, with a closure that waits for who has left.
   // R-CPU-02
   @Test func whoLeavesAStrandDoesNotWaitForWhatComesNextThere() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
     let actor = OnStrand(try app.makeStrand(named: "strand"))
     let inTime = Record<Bool>()
@@ -63,8 +61,7 @@ import Testing
   /// left.
   // R-CPU-02
   @Test func aJobWithoutAQueueWaitsForTheRunnerAtRest() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let actor = OnStrand(try app.makeStrand(named: "strand"))
     let (begun, gate, ran) = (Record<Bool>(), DispatchSemaphore(value: 0), Record<Bool?>())
     try actor.strand.submit {
@@ -91,8 +88,7 @@ import Testing
   /// It has nobody else run what the strand of a suspended app has to do.
   // R-CPU-02 R-FTS-09
   @Test func aJobWithoutAQueueLeavesTheOthersToTheWorkers() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let actor = OnStrand(try app.makeStrand(named: "strand"))
     let (ran, others) = (Record<Bool?>(), Record<Int>())
     app.suspend()

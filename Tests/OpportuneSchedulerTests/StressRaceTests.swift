@@ -152,8 +152,7 @@ private actor Passing {
 
   // R-CPU-02 R-CARD-03
   @Test(arguments: [1, 2, 4, 16]) func strandsNeverOverlapAndKeepTheOrder(workers: Int) async throws {
-    let scheduler = try makeScheduler(workers: workers)
-    let app = try scheduler.makeApp(named: "app", band: .background)
+    let (scheduler, app) = try makeApp(named: "app", band: .background, workers: workers)
     let ui = try scheduler.makeApp(named: "ui")
     let strand = try app.makeStrand(named: "strand")
     let each = 3000 * stressScale
@@ -249,8 +248,7 @@ private actor Passing {
 
   // R-CARD-07
   @Test func everySleepEndsOnce() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let clock = app.clock
     let count = 2000 * stressScale
     let ended = Marks(count)

@@ -9,8 +9,7 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(3))) struct SuspensionTests {
   // R-FTS-09 R-CPU-10
   @Test func suspendedAppStartsNothingAndOthersGoOn() async throws {
-    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1, spareDelay: .milliseconds(10))
     let other = try scheduler.makeApp(named: "other")
     app.suspend()
     let order = Record<Int>()
@@ -35,8 +34,7 @@ import Testing
 
   // R-FTS-09
   @Test func readsSuspendedOnlyAfterTheRunningSlice() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let other = try scheduler.makeApp(named: "other")
     let held = Record<Int>()
     let release = Flag()
@@ -71,8 +69,7 @@ import Testing
   /// Who finds an app suspended finds all that it has run counted, whether it waited for that or not.
   // R-FTS-09
   @Test func whatHasRunIsCountedOnceTheAppIsSuspended() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let other = try scheduler.makeApp(named: "other")
     let ran = Atomic<UInt64>(0)
     for round in 1...2000 {
@@ -91,8 +88,7 @@ import Testing
 
   // R-FTS-09
   @Test func aCancelledWaitForSuspensionEnds() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let release = try await app.hold()
     app.suspend()
     let patient = Task {
@@ -115,8 +111,7 @@ import Testing
 
   // R-CPU-10
   @Test func concurrentMovesLeaveAnAppInOneBand() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let arrived = Tally()
     let differences = Tally()
     await onThread {
@@ -139,8 +134,7 @@ import Testing
 
   // R-FTS-09
   @Test func suspendedTasksAndStrandsGoOnWhereTheyWere() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let strand = try app.makeStrand(named: "strand")
     let order = Record<Int>()
     let steps = Atomic<Int>(0)
@@ -168,8 +162,7 @@ import Testing
 
   // R-FTS-09 R-CPU-10
   @Test func racesOfSuspensionLoseNothing() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 2)
     let ran = Record<Int>()
     let seen = Atomic<Int>(0)
     for round in 0..<1000 {
@@ -194,8 +187,7 @@ import Testing
 
   // R-CPU-10
   @Test func queuedJobsFollowTheirApp() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app", band: .background)
+    let (scheduler, app) = try makeApp(named: "app", band: .background, workers: 1)
     let release = try await holdBackground(scheduler)
     let ran = Record<Int>()
     for number in 0..<100 { try app.submit { ran.add(number) } }
@@ -217,8 +209,7 @@ import Testing
   // R-CPU-10 R-CPU-02
   /// In the background's pool nobody else looks after them: one that is not woken is missing for good.
   @Test func aResumedAppHasAsManyWorkersWokenAsItCanUse() async throws {
-    let scheduler = try makeScheduler(workers: 4, background: .nice19)
-    let app = try scheduler.makeApp(named: "app", band: .background)
+    let (scheduler, app) = try makeApp(named: "app", band: .background, workers: 4, background: .nice19)
     app.suspend()
     let met = try submitMeeting(of: 4, to: app)
     let pool = try #require(scheduler.engine.pools.first { $0.pool == .background })
@@ -259,8 +250,7 @@ import Testing
 
   // R-CPU-10 R-CPU-02
   @Test func aRunningJobThatGoesToTheBackgroundFreesItsPlace() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let (begun, gate) = (Record<Bool>(), DispatchSemaphore(value: 0))
     // It uses no CPU time, and nothing waits: nobody else takes its place from it.
     try app.submit {

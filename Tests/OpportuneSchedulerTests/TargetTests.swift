@@ -13,8 +13,7 @@ import Testing
     .seconds(Int64.min),
   ])
   func whatNobodyCanKeepIsRefused(p99: Duration) async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "ui")
+    let (scheduler, app) = try makeApp(named: "ui", workers: 1)
     let error = #expect(throws: ConfigurationError.self) { try app.target(.latency(p99: p99)) }
     #expect(error?.code == .targetP99 && error?.value == "\(p99)", "\(error?.message ?? "")")
     try app.target(.latency(p99: .microseconds(100)))
@@ -24,8 +23,7 @@ import Testing
   }
 
   @Test func requestsAreCountedOnlyForATarget() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "ui")
+    let (scheduler, app) = try makeApp(named: "ui", workers: 1)
     #expect(await app.request { 1 } == 1)
     app.countRequest(lasting: .seconds(1))
     try app.target(nil)
@@ -61,8 +59,7 @@ import Testing
         }
       }
     }
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "ui")
+    let (scheduler, app) = try makeApp(named: "ui", workers: 1)
     let server = Server()
     await server.answer(in: app)
     try app.target(.latency(p99: .seconds(1)))
@@ -175,8 +172,7 @@ import Testing
   }
 
   @Test func anAppThatIsGoneHasNoTarget() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let indexer = try scheduler.makeApp(named: "indexer", band: .background)
+    let (scheduler, indexer) = try makeApp(named: "indexer", band: .background, workers: 2)
     let load = Load()
     for _ in 0..<4 { try indexer.submit { load.run(in: indexer) } }
     do {

@@ -230,6 +230,17 @@ func makeScheduler(
   return try Scheduler(configuration: configuration)
 }
 
+/// A scheduler, and an app of it.
+func makeApp(
+  named name: String, band: Band = .foreground, workers: Int, quantum: QuantumPolicy = QuantumPolicy(),
+  spareDelay: Duration = .microseconds(500), background: BackgroundClass = .idle,
+  overlap: OverlapClass = .nice19
+) throws -> (scheduler: Scheduler, app: App) {
+  let scheduler = try makeScheduler(
+    workers: workers, quantum: quantum, spareDelay: spareDelay, background: background, overlap: overlap)
+  return (scheduler, try scheduler.makeApp(named: name, band: band))
+}
+
 /// Whether the caller runs on a worker of that pool, by the name of its thread.
 func isOnWorker(of pool: WorkerPool) -> Bool {
   let name = (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? ""

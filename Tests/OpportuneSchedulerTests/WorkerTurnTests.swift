@@ -41,8 +41,7 @@ import Testing
 
   // R-CPU-01 R-CPU-02
   @Test func anOutsideJobDoesNotWaitForWhatChainsGoOnToSubmit() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let (begun, stops, ended) = (Tally(), Flag(), Record<Int>())
     @Sendable func link(_ chain: Int) {
       begun.increment()
@@ -68,8 +67,7 @@ import Testing
 
   // R-CPU-01 R-CPU-02
   @Test func whatAWorkerLeavesBehindAsItSleepsDoesNotWaitForChains() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
+    let (scheduler, app) = try makeApp(named: "app", workers: 1)
     let (begun, stops, ended, waits) = (Tally(), Flag(), Record<Int>(), Record<Int>())
     let isLong = DispatchSemaphore(value: 0)
     @Sendable func submit(_ body: @escaping @Sendable () -> Void) {

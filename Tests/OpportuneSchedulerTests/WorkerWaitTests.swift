@@ -37,8 +37,7 @@ import Testing
 
   // R-CPU-02
   @Test func aWaitReturnsTheTokenAndRegainsIt() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "front")
+    let (scheduler, app) = try makeApp(named: "front", workers: 1)
     var seen = try await look(on: app, of: scheduler)
     // Another worker, whose thread has just begun, may have the token for a moment as it looks for jobs.
     for _ in 0..<1000 where seen.tokensInside != 0 || seen.after != .OPP_WORKER_RUNNING {
@@ -54,8 +53,7 @@ import Testing
   // R-CPU-02
   /// What is queued behind the only token begins while the job that had it waits.
   @Test func anotherWorksMeanwhile() async throws {
-    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
-    let app = try scheduler.makeApp(named: "front")
+    let (scheduler, app) = try makeApp(named: "front", workers: 1, spareDelay: .milliseconds(10))
     let hasRun = Flag()
     let state = Record<opp_worker_state>()
     let engine = scheduler.engine
@@ -76,8 +74,7 @@ import Testing
   /// Forty milliseconds of CPU time with waits of two: they count as blocking where the gap is shorter.
   @Test(arguments: [(Duration.seconds(1), true), (.microseconds(250), false)])
   func waitsShorterThanTheGapAreNoBlocking(gap: Duration, demotes: Bool) async throws {
-    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(blockingGap: gap))
-    let app = try scheduler.makeApp(named: "front")
+    let (scheduler, app) = try makeApp(named: "front", workers: 1, quantum: QuantumPolicy(blockingGap: gap))
     let ended = Record<Bool>()
     try app.submit {
       for _ in 0..<20 {
@@ -94,8 +91,7 @@ import Testing
   // R-CPU-01 R-CPU-06
   /// Whatever lock of the kernel it holds, it holds no longer than fresh work would.
   @Test func aDemotedJobWaitsAtThePriorityOfFreshWork() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "front")
+    let (scheduler, app) = try makeApp(named: "front", workers: 1)
     let engine = scheduler.engine
     struct Nice { var fresh = niceValue(), before: Int32 = 0, inside: Int32?, after: Int32 = 0 }
     let seen = Record<Nice?>()
@@ -118,8 +114,7 @@ import Testing
 
   // R-CPU-05
   @Test func whoHasNoTokenDoesNotWaitHere() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 1)
     #expect(try await look(on: back, of: scheduler).inside == nil)
     #expect(WorkerWait.perform { true } == nil)  // on a thread that is no worker
     try await scheduler.shutdown()

@@ -32,6 +32,22 @@ static opp_core *core_make(void) {
     return core;
 }
 
+/* Of the test that runs: a run queue with one producer, which the consumer takes for its own. */
+static opp_core *core;
+static opp_producer *producer;
+static opp_consumer *consumer;
+
+static void begin(void) {
+    core = core_make();
+    producer = opp_producer_acquire(core, 0);
+    consumer = opp_consumer_create(core, producer, NULL);
+}
+
+static void end(void) {
+    opp_consumer_destroy(consumer);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 static opp_job job_of(uint64_t number) {
     opp_job job = {(void *)(uintptr_t)number, (uint32_t)number};
     return job;
@@ -56,9 +72,7 @@ static void test_bad_config(void) {
 }
 
 static void test_order_and_levels(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *back = opp_app_create(core, BACKGROUND, false), *fore = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     CHECK(!opp_take(consumer, ALL, &taken));
@@ -77,14 +91,11 @@ static void test_order_and_levels(void) {
     for (uint64_t i = 1; i < 1000; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i);
     CHECK(!opp_take(consumer, ALL, &taken));
     CHECK(!opp_has_ready(core, ALL) && opp_ready_levels(core, ALL) == 0);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 static void test_steps(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *app = opp_app_create(core, BACKGROUND, false), *other = opp_app_create(core, BACKGROUND, false);
     opp_taken taken;
     uint64_t generation = opp_app_state_read(app).generation;
@@ -106,8 +117,7 @@ static void test_steps(void) {
         CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
     opp_consumer_leave_app(consumer);
     CHECK(opp_app_running(app) == 0);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 static opp_consumer *leaving;
@@ -244,9 +254,7 @@ static void test_turns_of_producers(void) {
 
 /* With the turn's end another app of the level is served, after one job as after OPP_TURN. */
 static void test_turns_of_apps(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *apps[3];
     opp_taken taken;
     for (int i = 0; i < 3; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
@@ -258,15 +266,12 @@ static void test_turns_of_apps(void) {
         CHECK(opp_take(consumer, ALL, &taken) && taken.app != last);
         last = taken.app;
     }
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* Apps at one level are served in turn. */
 static void test_turns(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *apps[100];
     opp_taken taken;
     for (int i = 0; i < 100; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
@@ -280,16 +285,13 @@ static void test_turns(void) {
         taken_count++;
     }
     CHECK(taken_count <= 99 + 2 * OPP_TURN);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* However much an app has, and though its consumer remembers where it took last, another at its level gets
  * its turn. */
 static void test_turns_of_two(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *first = opp_app_create(core, FOREGROUND, false),
         *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
@@ -306,15 +308,12 @@ static void test_turns_of_two(void) {
         last = taken.app;
         CHECK(row <= OPP_TURN);
     }
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* The turn that is over is not forgotten over a job of another level. */
 static void test_turns_beside_another_level(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *first = opp_app_create(core, FOREGROUND, false),
         *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
@@ -325,16 +324,13 @@ static void test_turns_beside_another_level(void) {
     CHECK(opp_push(producer, first, 4, job_of(0)) == 46 && opp_take(consumer, ALL, &taken) &&
           taken.level == 46);
     CHECK(opp_take(consumer, ALL, &taken) && taken.app == second);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do
  * here. */
 static void test_ranks_of_one_level(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(producer, app, 30, job_of(i)) == 20);
@@ -346,16 +342,13 @@ static void test_ranks_of_one_level(void) {
         waited++;
     } while (taken.rank != 40);
     CHECK(waited <= OPP_TURN + OPP_RANKS);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* What producer and consumer remember of an app counts no more after a step of it, nor for the next owner of
  * its place. */
 static void test_memory_of_places(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_taken taken;
     for (uint64_t i = 0; i < 200; i++) {
         opp_app *app = opp_app_create(core, (uint8_t)(i % 2), i % 5 == 0);
@@ -376,8 +369,7 @@ static void test_memory_of_places(void) {
         opp_app_destroy(app);
     }
     CHECK(!opp_take(consumer, ALL, &taken));
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the
@@ -433,9 +425,7 @@ static void test_places(void) {
 /* A level's ready bits are looked through as far as apps ever were, whichever of them has something. */
 static void test_many_apps(void) {
     enum { MANY = 1000 };
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *apps[MANY];
     opp_taken taken;
     CHECK(!opp_take(consumer, ALL, &taken)); /* without any */
@@ -452,8 +442,7 @@ static void test_many_apps(void) {
         CHECK(taken.app == apps[number] && opp_app_queued(apps[number]) == 0);
     }
     CHECK(!opp_take(consumer, ALL, &taken) && opp_ready_levels(core, ALL) == 0);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* NUMA: near producers first, where the order allows. */
@@ -497,9 +486,7 @@ static void test_adoption(void) {
 
 /* Memory: a long queue's segments go back and are used again. */
 static void test_memory(void) {
-    opp_core *core = core_make();
-    opp_producer *producer = opp_producer_acquire(core, 0);
-    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    begin();
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     uint64_t after_first = 0;
@@ -511,8 +498,7 @@ static void test_memory(void) {
         if (round == 0) after_first = opp_core_memory(core);
     }
     CHECK(opp_core_memory(core) <= after_first + 32768);
-    opp_consumer_destroy(consumer);
-    opp_core_destroy(core, NULL, NULL);
+    end();
 }
 
 /* Stress: every job is taken exactly once, in order by producer, apps suspended and moved meanwhile. */
