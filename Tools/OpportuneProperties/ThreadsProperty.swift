@@ -1,8 +1,8 @@
 import OpportuneBase
 import OpportuneFuzz
 
-/// A property of what real threads do: the bytes choose what is done, and a world does it on the library itself.
-/// When the threads come to it is left to them.
+/// A property of what real threads do: the bytes choose what is done, and a world does it on the library
+/// itself. When the threads come to it is left to them.
 protocol ThreadsProperty: Property {
   associatedtype World: ThreadsWorld where World.Subject == Self
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// A document of a tool as JSON: keys in order, so that two runs can be compared line by line, and a line feed
-/// at the end.
+/// A document of a tool as JSON: keys in order, so that two runs can be compared line by line, and a line
+/// feed at the end.
 package func jsonText(
   of document: some Encodable, indented: Bool = true, snakeCase: Bool = false
 ) throws -> String {
