@@ -20,7 +20,8 @@
 enum {
     LONGEST_LINE = 4096,      /* of the host to a program; a reason is cut by it */
     LONGEST_TASK_NAME = 100,  /* characters */
-    MOST_UNSENT = 16 * 1024
+    MOST_UNSENT = 16 * 1024,
+    MOST_PASSED = 16          /* descriptors that are not sent yet; the host takes no more at once */
 };
 
 struct oppclient {
@@ -32,12 +33,15 @@ struct oppclient {
     uint64_t asked;       /* the question that waits; 0: none. The host asks one after another */
     char file[1024];      /* where the question that waits wants the state; empty: it wants none */
     int64_t last_task;
+    int64_t last_socket;
     oppclient_handler handler;
     void *context;
     size_t unsent;
+    size_t unpassed;
     size_t unread;
     char reason[256];     /* why it is over */
     char name[256];
+    int passed[MOST_PASSED]; /* duplicates, in the order of their lines in `out` */
     char out[MOST_UNSENT];
     char in[LONGEST_LINE];
 };
@@ -58,8 +62,11 @@ static const struct {
     {"didReceiveMemoryWarning", OPPCLIENT_MEMORY_WARNING},
     {"saveState", OPPCLIENT_SAVE_STATE},
     {"restoreState", OPPCLIENT_RESTORE_STATE},
+    {"didReceiveData", OPPCLIENT_DATA_ARRIVED},
     {"taskBegan", OPPCLIENT_TASK_BEGAN},
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
+    {"keepAliveBegan", OPPCLIENT_KEEP_ALIVE_BEGAN},
+    {"keepAliveRefused", OPPCLIENT_KEEP_ALIVE_REFUSED},
     {"left", OPPCLIENT_LEFT},
 };
 
@@ -88,10 +95,42 @@ static void end(oppclient *client, const char *reason)
     snprintf(client->reason, sizeof client->reason, "%s", reason);
 }
 
+static void drop_passed(oppclient *client)
+{
+    while (client->unpassed > 0)
+        close(client->passed[--client->unpassed]);
+}
+
+/* What is to be said, as far as there is room, with the descriptors that belong to it: these come with their
+ * lines, or before. */
+static ssize_t send_some(oppclient *client)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * MOST_PASSED)];
+        struct cmsghdr header;
+    } control;
+    struct iovec piece = {.iov_base = client->out, .iov_len = client->unsent};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    size_t size = sizeof(int) * client->unpassed;
+    if (size > 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(size);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(&control.header), client->passed, size);
+    }
+    ssize_t count = sendmsg(client->descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count > 0)
+        drop_passed(client);
+    return count;
+}
+
 static void send_out(oppclient *client)
 {
     while (client->unsent > 0 && client->error == 0) {
-        ssize_t count = send(client->descriptor, client->out, client->unsent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t count = send_some(client);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -99,6 +138,7 @@ static void send_out(oppclient *client)
         if (count <= 0) {
             /* What it said last may be there to read. */
             client->unsent = 0;
+            drop_passed(client);
             return;
         }
         client->unsent -= (size_t)count;
@@ -314,7 +354,9 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         end(client, "the host has sent a line that is none");
         return false;
     }
-    oppclient_notice notice = {.event = event_named(line.event), .id = line.id, .task = line.task};
+    oppclient_notice notice = {
+        .event = event_named(line.event), .id = line.id, .task = line.task, .socket = line.socket,
+        .bytes = line.bytes};
     if (line.reason[0] != 0)
         notice.reason = line.reason;
     if (notice.event == OPPCLIENT_LEFT) {
@@ -458,11 +500,41 @@ API int oppclient_end_task(oppclient *client, int64_t task)
     return say(client, line);
 }
 
+API int64_t oppclient_keep_alive(oppclient *client, int descriptor)
+{
+    char line[64];
+    if (client->error != 0)
+        return client->error;
+    if (client->unpassed == MOST_PASSED)
+        return -ENOBUFS;
+    /* Sent at once as a rule; else the caller may close its own meanwhile. */
+    int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0)
+        return -errno;
+    snprintf(line, sizeof line, "{\"keepAlive\":%lld}\n", (long long)client->last_socket + 1);
+    client->passed[client->unpassed++] = duplicate;
+    int error = say(client, line);
+    if (error == 0)
+        return ++client->last_socket;
+    close(client->passed[--client->unpassed]);
+    return error;
+}
+
+API int oppclient_let_go(oppclient *client, int64_t socket)
+{
+    char line[64];
+    if (socket <= 0 || socket > client->last_socket)
+        return -EINVAL;
+    snprintf(line, sizeof line, "{\"letGo\":%lld}\n", (long long)socket);
+    return say(client, line);
+}
+
 API void oppclient_close(oppclient *client)
 {
     if (client == NULL)
         return;
     if (client->descriptor >= 0)
         close(client->descriptor);
+    drop_passed(client);
     free(client);
 }

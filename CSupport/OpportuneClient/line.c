@@ -200,6 +200,10 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
         line->id = strtoull(other, NULL, 10);
     else if (strcmp(key, "task") == 0)
         line->task = strtoll(other, NULL, 10);
+    else if (strcmp(key, "socket") == 0)
+        line->socket = strtoll(other, NULL, 10);
+    else if (strcmp(key, "bytes") == 0)
+        line->bytes = strtoull(other, NULL, 10);
     else if (strcmp(key, "grace_s") == 0)
         line->grace_ns = nanoseconds(strtod(other, NULL));
     return true;

@@ -14,6 +14,8 @@ struct oppclient_line {
     uint64_t id;
     uint64_t grace_ns;
     int64_t task;
+    int64_t socket;
+    uint64_t bytes;
     char event[64];
     char name[256];
     char error[512];

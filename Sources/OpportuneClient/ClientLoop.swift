@@ -15,6 +15,8 @@ final class ClientLoop: @unchecked Sendable {
   private var reason = ""
   private var heard: [Heard] = []
   private var begun: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
+  /// Of sockets that are handed over, until the host has answered.
+  private var kept: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
   private var expired: [Int64: @Sendable () async -> Void] = [:]
   /// What wakes the thread: read, written.
   private let wake: (Int32, Int32)
@@ -22,7 +24,7 @@ final class ClientLoop: @unchecked Sendable {
 
   /// What the delegate is to hear.
   private enum Heard: Sendable {
-    case question(oppclient_event, id: UInt64, task: Int64, state: [UInt8])
+    case question(oppclient_event, id: UInt64, task: Int64, bytes: UInt64, state: [UInt8])
     case left(String)
   }
 
@@ -117,6 +119,24 @@ final class ClientLoop: @unchecked Sendable {
     tellThread()
   }
 
+  func keepAlive(_ descriptor: Int32) async -> Result<Int64, HostConnectionError> {
+    await withCheckedContinuation { continuation in
+      let refused: HostConnectionError? = lock.withLock {
+        guard let client else { return HostConnectionError(.left(reason)) }
+        let number = oppclient_keep_alive(client, descriptor)
+        guard number > 0 else { return HostConnectionError(.system(Int32(clamping: -number))) }
+        kept[number] = continuation
+        return nil
+      }
+      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    }
+  }
+
+  func letGo(_ socket: Int64) {
+    lock.withLock { if let client { _ = oppclient_let_go(client, socket) } }
+    tellThread()
+  }
+
   func leave() { lose("it was left") }
 
   private func lose(_ why: String) {
@@ -126,8 +146,8 @@ final class ClientLoop: @unchecked Sendable {
       self.client = nil
       reason = why
       expired = [:]
-      defer { begun = [:] }
-      return Array(begun.values)
+      defer { (begun, kept) = ([:], [:]) }
+      return Array(begun.values) + Array(kept.values)
     }
     for one in waiting { one.resume(returning: .failure(HostConnectionError(.left(why)))) }
     tellThread()
@@ -148,12 +168,20 @@ final class ClientLoop: @unchecked Sendable {
       let why = notice.reason.map { String(cString: $0) } ?? ""
       begun.removeValue(forKey: notice.task)?.resume(
         returning: .failure(HostConnectionError(.taskRefused(why))))
+    case OPPCLIENT_KEEP_ALIVE_BEGAN:
+      kept.removeValue(forKey: notice.socket)?.resume(returning: .success(notice.socket))
+    case OPPCLIENT_KEEP_ALIVE_REFUSED:
+      let why = notice.reason.map { String(cString: $0) } ?? ""
+      kept.removeValue(forKey: notice.socket)?.resume(
+        returning: .failure(HostConnectionError(.keepAliveRefused(why))))
     case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
     default:
       guard notice.id != 0, let client else { return }
       _ = oppclient_defer(client)
       let state = UnsafeBufferPointer(start: notice.state, count: notice.state_size)
-      heard.append(.question(notice.event, id: notice.id, task: notice.task, state: Array(state)))
+      heard.append(
+        .question(
+          notice.event, id: notice.id, task: notice.task, bytes: notice.bytes, state: Array(state)))
     }
   }
 
@@ -189,12 +217,16 @@ final class ClientLoop: @unchecked Sendable {
     for await one in stream {
       switch one {
       case .left(let why): await delegate.didLeaveHost(why)
-      case .question(let event, let id, let task, let state):
+      case .question(let event, let id, let task, let bytes, let state):
         guard isJoined else { continue }
         if let restartable = delegate as? any RestartableProgramDelegate {
           await carryOut(event, state, restartable)
         }
-        await carryOut(event, task, delegate)
+        if event == OPPCLIENT_DATA_ARRIVED {
+          await delegate.didReceive(.data(bytes: Int(clamping: bytes)))
+        } else {
+          await carryOut(event, task, delegate)
+        }
         lock.withLock { if let client { _ = oppclient_answer(client, id) } }
         tellThread()
       }

@@ -52,6 +52,23 @@ public final class HostConnection: Sendable {
     return BackgroundTask(number: number, loop: loop)
   }
 
+  /// Has the host keep a connected socket alive, or the reading end of a pipe. What comes for it while the
+  /// program is suspended, or its peer's end, reanimates the app into the background, and is told to
+  /// ``AppDelegate/didReceive(_:)`` as `data`, once for each socket and suspension; after its return the app
+  /// is suspended again. So the callback reads everything. What is there when the program is suspended counts
+  /// as well, and what was left unread does once a second at most. The host reads nothing.
+  ///
+  /// The host has a duplicate until ``KeptSocket/letGo()``, the end of what the peer sends, of this connection
+  /// or of the app. After ``ProgramDelegate/didLeaveHost(_:)`` no socket is kept: who joins anew hands them
+  /// over again. An app that has a manifest is to have the mode `voip` in it.
+  ///
+  /// - Parameter descriptor: stays the caller's.
+  /// - Throws: ``HostConnectionError``: `keepAliveRefused`, also where 16 sockets are kept already, and of
+  ///   what is no socket and no pipe; `left`; `system`. (R-VOIP-01, R-VOIP-03)
+  public func keepAlive(_ descriptor: Int32) async throws(HostConnectionError) -> KeptSocket {
+    KeptSocket(number: try await loop.keepAlive(descriptor).get(), loop: loop)
+  }
+
   /// Leaves the host. From then on the host treats the program as one that does not cooperate, and no
   /// callback begins. May be called again.
   public func leave() { loop.leave() }
@@ -64,4 +81,14 @@ public struct BackgroundTask: Sendable {
 
   /// Says that the task is finished. May be called again, and after the time has expired.
   public func end() { loop.end(number) }
+}
+
+/// A socket that the host keeps alive, until ``letGo()``. It is kept beyond the last reference.
+public struct KeptSocket: Sendable {
+  let number: Int64
+  let loop: ClientLoop
+
+  /// Has the host close its duplicate; to be called before the program closes its own, whose peer sees no end
+  /// else. May be called again, and after the socket has ended.
+  public func letGo() { loop.letGo(number) }
 }

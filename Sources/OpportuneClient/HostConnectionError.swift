@@ -14,6 +14,8 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case refused(String)
     /// The host grants no time; its reason.
     case taskRefused(String)
+    /// The host does not keep a socket alive; its reason.
+    case keepAliveRefused(String)
     /// The name of a task: expected up to 100 characters.
     case taskName(String)
     /// The host has gone, has left this program, or was left; why.
@@ -35,6 +37,7 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case .timedOut(let limit): "the host did not answer within \(limit)"
     case .refused(let reason): "the host refuses: \(reason)"
     case .taskRefused(let reason): "the host grants no time: \(reason)"
+    case .keepAliveRefused(let reason): "the host keeps no socket alive: \(reason)"
     case .taskName(let name): "the task's name has \(name.count) characters: expected at most 100"
     case .left(let reason): "there is no connection to the host: \(reason)"
     case .system(let number): Self.text(number)

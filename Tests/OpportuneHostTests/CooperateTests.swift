@@ -87,6 +87,28 @@ private final class Program {
     }
   }
 
+  // R-VOIP-01, R-VOIP-03
+  @Test func aSwiftProgramHearsWhatComesWhileItIsSuspended() async throws {
+    let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)
+    _ = try await program.lines(3)
+    program.say("listen /proc/self/exe")
+    let refused = "cannot listen: the host keeps no socket alive: it is no socket and no pipe"
+    #expect(try await program.lines(1) == [refused])
+    let path = program.place.folder.appending(path: "feed").path
+    #expect(mkfifo(path, 0o600) == 0)
+    program.say("listen " + path)
+    #expect(try await program.lines(1) == ["listens"])
+    let feed = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+    defer { close(feed) }
+    _ = try program.hosted.host.suspend("app")
+    #expect(try await program.lines(3) == ["leaves the front", "is in background: saves", "stops"])
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    _ = write(feed, "news", 4)
+    #expect(try await program.lines(3) == ["goes on", "has heard 'news'", "stops"])
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    try await program.hosted.end()
+  }
+
   @Test func aSwiftProgramOfNoAppWorksAlone() async throws {
     let (place, hosted, output) = (try Place(), try Hosted(.signals), try Output())
     let host = hosted.host

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,80 @@ static void a_program_is_told(void)
     oppclient_close(client);
 }
 
+/* Takes a line and the descriptors that come with it. */
+static size_t take_passed(int host, char *text, size_t size, int passed[16])
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * 16)];
+        struct cmsghdr header;
+    } control;
+    struct iovec piece = {.iov_base = text, .iov_len = size - 1};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t count = recvmsg(host, &message, 0);
+    CHECK(count > 0 && !(message.msg_flags & MSG_CTRUNC));
+    text[count] = 0;
+    struct cmsghdr *found = CMSG_FIRSTHDR(&message);
+    if (found == NULL)
+        return 0;
+    CHECK(found->cmsg_type == SCM_RIGHTS);
+    size_t length = (found->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(passed, CMSG_DATA(found), length * sizeof(int));
+    return length;
+}
+
+/* R-VOIP-01 */
+static void sockets_are_handed_over(void)
+{
+    int host, passed[16], ends[2];
+    char text[512];
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    CHECK(oppclient_keep_alive(client, -1) == -EBADF);
+    CHECK(oppclient_let_go(client, 1) == -EINVAL);
+    CHECK(oppclient_keep_alive(client, ends[0]) == 1);
+    CHECK(take_passed(host, text, sizeof text, passed) == 1);
+    CHECK(strcmp(text, "{\"keepAlive\":1}\n") == 0);
+    CHECK(write(ends[1], "x", 1) == 1 && has_something(passed[0]));
+    close(passed[0]);
+    tell(host, "{\"event\":\"keepAliveBegan\",\"socket\":1}\n"
+               "{\"event\":\"keepAliveRefused\",\"reason\":\"too many\",\"socket\":2}\n"
+               "{\"bytes\":5,\"event\":\"didReceiveData\",\"grace_s\":5,\"id\":1,\"socket\":1}\n");
+    heard.count = 0;
+    CHECK(oppclient_dispatch(client) == 3 && heard.count == 3);
+    CHECK(heard.last.event == OPPCLIENT_DATA_ARRIVED && heard.last.socket == 1 && heard.last.bytes == 5);
+    expect(host, "{\"answer\":1}");
+    CHECK(oppclient_let_go(client, 1) == 0);
+    expect(host, "{\"letGo\":1}");
+
+    /* Those of a host that does not read follow with their lines, or before; the program closes its own. */
+    int64_t kept = 0, last = 1;
+    while (oppclient_begin_task(client, "x") > 0 && !(oppclient_events(client) & POLLOUT)) {}
+    CHECK(oppclient_events(client) & POLLOUT);
+    while ((kept = oppclient_keep_alive(client, ends[0])) > 0) last = kept;
+    CHECK(kept == -ENOBUFS && last == 17);
+    close(ends[0]);
+    size_t came = 0, lines = 0;
+    do {
+        oppclient_dispatch(client);
+        if (!has_something(host))
+            continue;
+        size_t count = take_passed(host, text, sizeof text, passed);
+        came += count;
+        for (size_t i = 0; i < count; i++)
+            close(passed[i]);
+        for (char *at = text; (at = strstr(at, "\"keepAlive")) != NULL; at++)
+            lines++;
+        CHECK(lines <= came);
+    } while ((oppclient_events(client) & POLLOUT) || has_something(host));
+    CHECK(came == 16);
+    /* All duplicates are closed. */
+    CHECK(write(ends[1], "x", 1) == -1 && errno == EPIPE);
+    close(ends[1]);
+    oppclient_close(client);
+    close(host);
+}
+
 /* Sends a question about a file of the folder. */
 static void ask_about(int host, const char *event, int id, const char *file)
 {
@@ -315,6 +390,7 @@ static void joining_fails_with_a_reason(void)
 
 int main(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     lines_are_read();
     struct sockaddr_un place = {.sun_family = AF_UNIX};
     CHECK(mkdtemp(folder) != NULL);
@@ -326,6 +402,7 @@ int main(void)
     CHECK(listen(listener, 4) == 0);
     a_program_is_told();
     a_state_is_saved_and_taken();
+    sockets_are_handed_over();
     a_host_that_is_none_is_left();
     joining_fails_with_a_reason();
     close(listener);

@@ -24,6 +24,7 @@ struct ClientLineProperty: DocumentProperty {
   static let fixtures: [[UInt8]] = [
     #"{"ok":true,"id":7,"name":"mail","task":3}"#, #"{"ok":false,"error":"there is no 'é\n'"}"#,
     #"{"event":"willSuspend","id":18446744073709551615,"grace_s":0.5}"#,
+    #"{"bytes":5,"event":"didReceiveData","grace_s":5,"id":9,"socket":2}"#,
     #"{"event":"didLeave","reason":"the host ended","later":null}"#, "{}",
   ].map { Array($0.utf8) }
 
@@ -98,7 +99,11 @@ struct ClientLineProperty: DocumentProperty {
   func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
     let id = UInt64(bytes.byte()) << UInt64(bytes.below(57))
     let (quarters, ok) = (UInt64(bytes.byte()), bytes.flag())
-    var members = ["\"id\":\(id)", "\"grace_s\":\(Double(quarters) / 4)", "\"ok\": \(ok)"]
+    let (socket, size) = (Int64(bytes.byte()) - 128, UInt64(bytes.byte()) << 32)
+    var members = [
+      "\"id\":\(id)", "\"grace_s\":\(Double(quarters) / 4)", "\"ok\": \(ok)", "\"socket\":\(socket)",
+      "\"bytes\":\(size)",
+    ]
     var expected: [String: Any] = [:]
     for key in ["event", "name", "error", "reason", "file"] where bytes.flag() {
       let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
@@ -112,6 +117,9 @@ struct ClientLineProperty: DocumentProperty {
     try compare(found, expected)
     guard found.id == id, found.grace_ns == quarters * 250_000_000, found.ok == ok else {
       throw Violation("id is \(found.id), grace \(found.grace_ns) ns, ok \(found.ok)")
+    }
+    guard found.socket == socket, found.bytes == size else {
+      throw Violation("socket is \(found.socket), with \(found.bytes) bytes")
     }
   }
 

@@ -52,6 +52,18 @@ int opp_host_event_open(void);
 void opp_host_event_tell(int event);
 void opp_host_event_take(int event);
 
+/* --- Descriptors that programs pass ------------------------------------------------------------- */
+
+enum { OPP_HOST_PASSED = 16 };
+
+/*
+ * Takes what a Unix socket has, without waiting, and the descriptors that come with it: close-on-exec, the
+ * caller's to close. Returns the number of bytes, 0 at the end; -EMSGSIZE where more descriptors have come
+ * than that, or than this process may have: then none is left open.
+ */
+ssize_t opp_host_receive(int socket, void *_Nonnull bytes, size_t size,
+    int passed[_Nonnull OPP_HOST_PASSED], size_t *_Nonnull count);
+
 /* --- Classes of threads ----------------------------------------------------------------------- */
 
 /* What a thread has of the kernel: `policy` is SCHED_*, `io` as of ioprio_get(). */

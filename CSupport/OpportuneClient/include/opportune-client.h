@@ -57,10 +57,16 @@ typedef enum oppclient_event {
                                      unless it is to go on after all, or has given none */
     OPPCLIENT_RESTORE_STATE = 12, /* it was started anew, and is to be as it was: `state`; the first question.
                                      The answer says that it has it: the host drops it then */
+    /* Something has come for `socket`, which is kept alive, while the program was suspended, or the peer has
+     * ended it; `bytes` of it can be read. It is suspended again after the answer, so it reads before that:
+     * in the handler, or later where it defers. */
+    OPPCLIENT_DATA_ARRIVED = 13,
     /* Told, not answered. */
     OPPCLIENT_TASK_BEGAN = 32,
     OPPCLIENT_TASK_REFUSED = 33,
     OPPCLIENT_LEFT = 34, /* the host has gone, or has left this program: `reason` says why; nothing follows */
+    OPPCLIENT_KEEP_ALIVE_BEGAN = 35,
+    OPPCLIENT_KEEP_ALIVE_REFUSED = 36, /* `reason` says why */
     /* A question that this version does not know. */
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;
@@ -74,6 +80,8 @@ typedef struct oppclient_notice {
     /* Of RESTORE_STATE, as long as the handler runs. */
     const unsigned char *OPPCLIENT_NULLABLE state;
     size_t state_size;
+    int64_t socket; /* of DATA_ARRIVED and the two KEEP_ALIVE events: what oppclient_keep_alive returned */
+    uint64_t bytes; /* of DATA_ARRIVED: 0 at the end of a stream, and where the kernel does not tell */
 } oppclient_notice;
 
 /*
@@ -159,6 +167,28 @@ int64_t oppclient_begin_task(oppclient *OPPCLIENT_NONNULL client, const char *OP
 
 /* It is finished, or was refused or has expired, which is no error. Errors as above. */
 int oppclient_end_task(oppclient *OPPCLIENT_NONNULL client, int64_t task);
+
+/*
+ * Has the host keep a connected socket alive, or the reading end of a pipe: what comes for it while the
+ * program is suspended has the program go on in background, and OPPCLIENT_DATA_ARRIVED tells of it. The host
+ * reads nothing, and looks at it at no other time. What is there already when the program is suspended counts
+ * as well, and what is left unread does at the next suspension, once in a second at most.
+ *
+ * The host has a duplicate until oppclient_let_go, the end of what the peer sends, of the connection to the
+ * host or of the app. So a peer does not see that the program has closed its own before that. After
+ * OPPCLIENT_LEFT no socket is kept; who joins anew hands them over again. An app that has a manifest is to
+ * have the background mode `voip` in it; the host keeps 16 sockets of a program.
+ *
+ * It is kept, or refused, when KEEP_ALIVE_BEGAN or KEEP_ALIVE_REFUSED comes. Returns the socket's number for
+ * the host, more than 0; as of dup(2); -ENOBUFS where the host does not read, -EPIPE after OPPCLIENT_LEFT.
+ */
+int64_t oppclient_keep_alive(oppclient *OPPCLIENT_NONNULL client, int descriptor);
+
+/*
+ * It is not kept any more, or was refused or has ended, which is no error. To be called before the program
+ * closes it. Errors as of oppclient_end_task.
+ */
+int oppclient_let_go(oppclient *OPPCLIENT_NONNULL client, int64_t socket);
 
 /* Leaves the host, which treats the program as one that knows nothing of it from then on. */
 void oppclient_close(oppclient *OPPCLIENT_NULLABLE client);

@@ -68,6 +68,7 @@ struct BusWriter {
 
   func number(_ value: Double) throws { try basic("d", value) }
   func pid(_ value: Int32) throws { try basic("u", UInt32(max(0, value))) }
+  func count(_ value: Int) throws { try basic("u", UInt32(clamping: value)) }
   func bytes(_ value: UInt64) throws { try basic("t", value) }
 
   func texts(_ values: [String]) throws {

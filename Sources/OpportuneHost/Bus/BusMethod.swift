@@ -135,6 +135,7 @@ enum BusMethod: String, CaseIterable {
             try writer.entry("hibernated_by", "s") { try writer.text(way.rawValue) }
           }
           try writer.entry("kept_by", "as") { try writer.texts(app.keptBy) }
+          try writer.entry("kept_sockets", "u") { try writer.count(app.keptSockets) }
           try writer.entry("notes", "as") { try writer.texts(app.notes) }
         }
       }

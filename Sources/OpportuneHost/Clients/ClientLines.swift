@@ -3,7 +3,7 @@ internal import OpportuneApps
 
 /// What a program that has joined says: one line of JSON.
 ///
-/// Exactly one of `answer`, `begin` and `end` is there.
+/// Exactly one of `answer`, `begin`, `end`, `keepAlive` and `letGo` is there.
 struct ClientSaid: Decodable, Sendable, Hashable {
   /// The number of the question that is answered.
   var answer: UInt64?
@@ -13,33 +13,42 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var name: String?
   /// A background task is over.
   var end: Int64?
+  /// A socket that has come with the line is kept alive; the number is the program's own.
+  var keepAlive: Int64?
+  /// A socket is not kept alive any more.
+  var letGo: Int64?
 
   /// - Returns: `nil` where it is no such line.
   static func read(_ line: some DataProtocol) -> ClientSaid? {
     guard let said = try? JSONDecoder().decode(ClientSaid.self, from: Data(line)) else { return nil }
-    let verbs = [said.answer != nil, said.begin != nil, said.end != nil].count { $0 }
+    let verbs = [
+      said.answer != nil, said.begin != nil, said.end != nil, said.keepAlive != nil, said.letGo != nil,
+    ].count { $0 }
     return verbs == 1 ? said : nil
   }
 }
 
 /// What the host says to a program that has joined: one line of JSON.
 struct ClientTold: Encodable {
-  /// A question's name, or `taskBegan`, `taskRefused`, `left`.
+  /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`, `left`.
   var event: String
   /// Of a question, which is to be answered.
   var id: UInt64?
   /// How long the answer may take.
   var grace: Double?
   var task: Int64?
+  var socket: Int64?
+  /// What there is to read of the socket.
+  var bytes: Int?
   /// For `saveState` and `restoreState`: the path of the file.
   var file: String?
-  /// For `taskRefused` and `left`: why, for people.
+  /// For `taskRefused`, `keepAliveRefused` and `left`: why, for people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
 
   enum CodingKeys: String, CodingKey {
-    case event, id, task, file, reason
+    case event, id, task, socket, bytes, file, reason
     case grace = "grace_s"
   }
 }
@@ -57,6 +66,8 @@ enum ClientQuestion: Hashable {
   /// It goes on, stopped meanwhile or not.
   case didResume
   case memoryWarning
+  /// Something has come for a socket that is kept alive, while it was suspended.
+  case didReceiveData(socket: Int64, bytes: Int)
   /// It writes its state to this file, with which it can be started anew, and is ended then.
   case saveState(String)
   /// It was started anew, and takes its state from this file.
@@ -69,6 +80,7 @@ enum ClientQuestion: Hashable {
     case .willSuspend: "willSuspend"
     case .didResume: "didResume"
     case .memoryWarning: "didReceiveMemoryWarning"
+    case .didReceiveData: "didReceiveData"
     case .saveState: "saveState"
     case .restoreState: "restoreState"
     }
@@ -77,9 +89,13 @@ enum ClientQuestion: Hashable {
   var file: String? {
     switch self {
     case .saveState(let file), .restoreState(let file): file
-    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning: nil
+    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning, .didReceiveData: nil
     }
   }
 
   var task: Int64? { if case .taskExpires(let task) = self { task } else { nil } }
+
+  var arrival: (socket: Int64, bytes: Int)? {
+    if case .didReceiveData(let socket, let bytes) = self { (socket, bytes) } else { nil }
+  }
 }

@@ -1,3 +1,4 @@
+internal import COpportuneHost
 import Foundation
 internal import Glibc
 internal import OpportuneApps
@@ -16,6 +17,8 @@ final class ProgramClient {
   static let longestTaskName = 100
   /// Questions that wait; who is asked more has answered none.
   static let mostQuestions = 32
+  /// Descriptors whose lines are under way.
+  static let mostPassed = 2 * Int(OPP_HOST_PASSED)
   /// What it has not read, in bytes.
   static let mostUnsent = 64 * 1024
 
@@ -35,6 +38,10 @@ final class ProgramClient {
   private(set) var deadline: Moment?
   /// What it does before it may be suspended, with what each is for.
   var tasks: [Int64: String] = [:]
+  /// What is kept alive of it while it is suspended.
+  private(set) var sockets: [Int64: KeptSocket] = [:]
+  /// Descriptors that have come, and whose lines have not.
+  private var passed: [Int32] = []
   /// It is to be suspended, or ended with its state saved.
   var farewell: Farewell?
   /// It is not to be read from any more; why, for people.
@@ -77,6 +84,7 @@ final class ProgramClient {
     var told = ClientTold(question.name)
     (told.id, told.grace) = (id, grace / .seconds(1))
     (told.task, told.file) = (question.task, question.file)
+    (told.socket, told.bytes) = (question.arrival?.socket, question.arrival?.bytes)
     tell(told)
   }
 
@@ -93,6 +101,15 @@ final class ProgramClient {
     deadline = nil
     return questions.isEmpty ? nil : questions.removeFirst().question
   }
+
+  // MARK: Sockets
+
+  /// - Returns: the descriptor that came for the next line that needs one; `nil`: none did.
+  func takePassed() -> Int32? { passed.isEmpty ? nil : passed.removeFirst() }
+
+  func keepAlive(_ socket: KeptSocket) { sockets[socket.number] = socket }
+
+  func letGo(_ number: Int64) { sockets.removeValue(forKey: number)?.close() }
 
   // MARK: Bytes
 
@@ -122,10 +139,12 @@ final class ProgramClient {
   /// What it has said by now, a part of it where that is much: others have their turn.
   func read(now: Moment) -> [ClientSaid] {
     var bytes = [UInt8](repeating: 0, count: Self.longestLine)
-    let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
-    if count < 0, errno == EAGAIN || errno == EINTR { return [] }
+    var (new, found) = ([Int32](repeating: -1, count: Int(OPP_HOST_PASSED)), 0)
+    let count = opp_host_receive(descriptor, &bytes, bytes.count, &new, &found)
+    passed += new[..<found]
+    if count == -Int(EAGAIN) || count == -Int(EINTR) { return [] }
     if count <= 0 {
-      fail("it has closed the connection")
+      fail(count == -Int(EMSGSIZE) ? "its descriptors could not be taken" : "it has closed the connection")
       return []
     }
     unread += bytes[..<count]
@@ -141,11 +160,12 @@ final class ProgramClient {
       } else if let said = ClientSaid.read(line) {
         result.append(said)
       } else {
-        fail("a line is none of answer, begin and end")
+        fail("a line is none of answer, begin, end, keepAlive and letGo")
       }
       unread.removeFirst(end + 1)
     }
     if unread.count > Self.longestLine { fail("a line is longer than \(Self.longestLine) bytes") }
+    if passed.count > Self.mostPassed { fail("descriptors have come without their lines") }
     return result
   }
 
@@ -157,6 +177,9 @@ final class ProgramClient {
     var told = ClientTold("left")
     told.reason = reason
     if unsent.count < Self.mostUnsent { tell(told) }
+    for one in passed { Glibc.close(one) }
+    for one in sockets.values { one.close() }
+    (passed, sockets) = ([], [:])
     Glibc.close(descriptor)
   }
 }

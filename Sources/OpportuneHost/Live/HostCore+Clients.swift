@@ -54,11 +54,16 @@ extension HostCore {
         }
         finish(question, of: app, client)
         goOnWithSuspension(app)
+        suspendReanimated(app)
       } else if let task = said.begin {
         begin(task, said.name ?? "", client)
       } else if let task = said.end {
         client.tasks[task] = nil
         goOnWithSuspension(app)
+      } else if let number = said.keepAlive {
+        keepAlive(number, of: app, client)
+      } else if let number = said.letGo {
+        client.letGo(number)
       }
     }
     look(at: app)
@@ -91,6 +96,7 @@ extension HostCore {
     (app.client, app.leftBecause) = (nil, reason)
     client.close(reason)
     goOnWithSuspension(app)
+    suspendReanimated(app)
   }
 
   private func finish(
@@ -106,7 +112,7 @@ extension HostCore {
       let isWanted = client.farewell.map { $0.saves && $0.isTold } == true
       if !isAnswered || !isWanted { states?.discard(app.name) }
     case .restoreState: if isAnswered { hasTaken(app) }
-    case .past, .willSuspend, .didResume, .memoryWarning: break
+    case .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData: break
     }
   }
 

@@ -60,6 +60,7 @@ extension HostCore {
         app.note(maker.note(app.name, app.mark, app.group))
         // A group that is close to its limit may have found nothing to take.
         if !configuration.groupPressures.isEmpty { looksAtGroups = now }
+        for socket in app.client?.sockets.values ?? [:].values { socket.arm(now: now) }
         return .stopped
       } catch {
         app.note(["\(error)"])

@@ -17,6 +17,7 @@ extension HostCore {
     guard let client = app.client else {
       return app.leftBecause.map { "its program cooperates no more: \($0)" } ?? "no process of it has joined"
     }
+    if !client.sockets.isEmpty { return "sockets of it are kept alive, and would end" }
     return client.restarts ? nil : "its program has not said that it saves its state"
   }
 
@@ -151,7 +152,7 @@ extension HostCore {
       AppEntry(
         id: name, pids: [], state: LifecycleState.Operational.hibernated.rawValue, cgroup: nil, cpuSeconds: 0,
         memoryBytes: 0, memoryBy: nil, hibernatedBy: .savedState, keptBy: [],
-        notes: [PageOut.Purpose.hibernation.rawValue + state.note])
+        keptSockets: 0, notes: [PageOut.Purpose.hibernation.rawValue + state.note])
     }
   }
 

@@ -145,6 +145,7 @@ extension HostCore {
     }
     dropState(of: app, app.pending?.saving)
     app.pending = nil
+    app.isReanimated = false
     endFarewell(app)
   }
 
@@ -177,7 +178,7 @@ extension HostCore {
       }
       takeBackSuspension(of: app)
     }
-    if exemption == nil { app.declaredKeep = nil }
+    if exemption == nil { app.isKeptByManifest = false }
     app.exemption = exemption
   }
 }

@@ -31,6 +31,7 @@ final class HostCore {
   private struct Registration: Hashable {
     let name: String
     let exitsOnSuspend: Bool
+    let mayKeepAlive: Bool
   }
 
   /// Who is in front by the display's focus.
@@ -190,10 +191,15 @@ final class HostCore {
     notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
-    let registration = Registration(name: name, exitsOnSuspend: declared?.exitsOnSuspend == true)
+    let registration = Registration(
+      name: name, exitsOnSuspend: declared?.exitsOnSuspend == true,
+      mayKeepAlive: declared?.mayKeepAlive != false)
     let id =
       ids[registration]
-      ?? system.register(Manifest(identifier: name, exitsOnSuspend: registration.exitsOnSuspend))
+      ?? system.register(
+        Manifest(
+          identifier: name, backgroundModes: registration.mayKeepAlive ? [.voip] : [],
+          exitsOnSuspend: registration.exitsOnSuspend))
     ids[registration] = id
     names[id] = name
     outcomes[name] = nil
@@ -334,7 +340,7 @@ final class HostCore {
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
-        notes: app.notes + app.limits.notes)
+        keptSockets: app.client?.sockets.count ?? 0, notes: app.notes + app.limits.notes)
       return (entry, app.memory)
     }
     return (running + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
@@ -372,6 +378,7 @@ final class HostCore {
     let own = apps.values.flatMap {
       [
         $0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, hibernatesAt($0), $0.killAt,
+        looksAtSockets(of: $0),
       ].compactMap(\.self)
     }
     return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
@@ -475,7 +482,7 @@ final class HostCore {
   }
 
   /// Holds a task for an app, so that it may run in the background.
-  private func hold(_ app: HostedProcess) {
+  func hold(_ app: HostedProcess) {
     guard app.task == nil, app.declared?.exitsOnSuspend != true, system.state(of: app.id)?.mayExecute == true
     else { return }
     do throws(ProcessHostError) { try post(.does(.beginTask(.other)), to: app) } catch {

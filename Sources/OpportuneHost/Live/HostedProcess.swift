@@ -24,13 +24,18 @@ final class HostedProcess {
   /// What its manifest says; `nil`: it has none.
   let declared: HostManifest?
   /// Why its manifest keeps it from being suspended, unless its user has ended that.
-  var declaredKeep: String?
+  var declaredKeep: String? {
+    isKeptByManifest ? declared?.keptBy(keepsSocketsAlive: client?.sockets.isEmpty == false) : nil
+  }
+  var isKeptByManifest = true
   /// Whether it gets the classes of background when its program has answered.
   var lowersLater = false
   /// When its time in background is over.
   var backgroundEnd: Moment?
   /// When its own grace is over.
   var killAt: Moment?
+  /// It runs for what has come for its sockets, and is suspended again then.
+  var isReanimated = false
   /// The process of it that has joined.
   var client: ProgramClient?
   /// Why the last that had joined was left, for people.
@@ -61,7 +66,6 @@ final class HostedProcess {
     used = now
     self.memory = memory
     self.declared = declared
-    declaredKeep = declared?.keptBy
     self.child = child
     self.id = id
     self.name = name
@@ -141,6 +145,8 @@ package struct AppEntry: Sendable, Hashable, Codable {
   package var hibernatedBy: HibernationWay.Name?
   /// Why it may run in the background.
   package var keptBy: [String]
+  /// Its sockets for which what comes reanimates it.
+  package var keptSockets: Int
   /// What could not be done for it.
   package var notes: [String]
 
@@ -151,6 +157,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     case memoryBy = "memory_by"
     case hibernatedBy = "hibernated_by"
     case keptBy = "kept_by"
+    case keptSockets = "kept_sockets"
   }
 
   package func encode(to encoder: any Encoder) throws {
@@ -164,6 +171,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     try container.encode(memoryBy, forKey: .memoryBy)
     try container.encode(hibernatedBy, forKey: .hibernatedBy)
     try container.encode(keptBy, forKey: .keptBy)
+    try container.encode(keptSockets, forKey: .keptSockets)
     try container.encode(notes, forKey: .notes)
   }
 }

@@ -185,7 +185,7 @@ package final class ProcessHost: Sendable {
     return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
       AppEntry(
         id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: nil, keptBy: [], notes: [])
+        hibernatedBy: nil, keptBy: [], keptSockets: 0, notes: [])
     }
   }
 
@@ -305,8 +305,8 @@ private final class HostEngine: @unchecked Sendable {
     while true {
       for one in groups where ready.contains(one.descriptor) { one.take() }
       let heard = follower?.advance(ready, now: locked { $0.now }) ?? []
-      let (watched, clients, next, isOver) = lock.withLock {
-        () -> ([Watched], [Watched], Moment?, Bool) in
+      let (watched, clients, sockets, next, isOver) = lock.withLock {
+        () -> ([Watched], [Watched], [Watched], Moment?, Bool) in
         for event in heard where !hasStopped { core.heard(event) }
         if groups.contains(where: { ready.contains($0.descriptor) }) { core.looksAtGroups = core.now }
         core.advance()
@@ -320,10 +320,16 @@ private final class HostEngine: @unchecked Sendable {
             return Watched(name: app.name, polled: pollfd(fd: $0.descriptor, events: events, revents: 0))
           }
         }
-        return (watched, clients, core.nextDeadline, hasStopped)
+        let sockets = core.apps.values.flatMap { app in
+          core.watchedSockets(of: app).filter { $0.isLookedAt(at: core.now) }.map {
+            Watched(
+              name: app.name, polled: pollfd(fd: $0.descriptor, events: KeptSocket.events, revents: 0))
+          }
+        }
+        return (watched, clients, sockets, core.nextDeadline, hasStopped)
       }
       if isOver { return }
-      var polled = (watched + clients).map(\.polled)
+      var polled = (watched + clients + sockets).map(\.polled)
       polled.append(pollfd(fd: wake.descriptor, events: Int16(POLLIN), revents: 0))
       polled += follower?.waits ?? []
       polled += groups.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
@@ -336,7 +342,8 @@ private final class HostEngine: @unchecked Sendable {
       if let told = pressure, let events = polled.last?.revents, events != 0 {
         if told.hears(events) { _ = lock.withLock { core.memoryIsShort() } } else { pressure = nil }
       }
-      ready = Set(polled.dropFirst(watched.count + clients.count + 1).filter { $0.revents != 0 }.map(\.fd))
+      let count = watched.count + clients.count + sockets.count
+      ready = Set(polled.dropFirst(count + 1).filter { $0.revents != 0 }.map(\.fd))
       lock.withLock {
         for (index, one) in watched.enumerated() where polled[index].revents != 0 {
           // Another descriptor of that number, by now, is looked at for nothing.
@@ -344,6 +351,10 @@ private final class HostEngine: @unchecked Sendable {
         }
         for (index, one) in clients.enumerated() where polled[watched.count + index].revents != 0 {
           if let app = core.apps[one.name], app.client?.descriptor == one.polled.fd { core.heard(from: app) }
+        }
+        let first = watched.count + clients.count
+        for (index, one) in sockets.enumerated() where polled[first + index].revents != 0 {
+          if let app = core.apps[one.name] { core.dataArrived(for: app) }
         }
       }
     }

@@ -40,10 +40,16 @@ package struct HostManifest: Sendable, Hashable {
   package var notes: [String] = []
 
   /// Why it is not suspended, for people; `nil`: it may be.
-  var keptBy: String? {
-    if let mode = modes.first { return "mode \(mode.rawValue)" }
+  ///
+  /// - Parameter keepsSocketsAlive: whether it is told of data while it is suspended, so that the mode `voip`
+  ///   does not keep it running.
+  func keptBy(keepsSocketsAlive: Bool) -> String? {
+    if let mode = modes.first(where: { !keepsSocketsAlive || $0 != .voip }) { return "mode \(mode.rawValue)" }
     return isSuspendable ? nil : "its manifest"
   }
+
+  /// Whether data for its sockets may reanimate it. (R-VOIP-03)
+  var mayKeepAlive: Bool { modes.contains(.voip) }
 
   /// What of `hardware` it keeps in background. (R-HW-03)
   func kept(of hardware: Set<Hardware>) -> Set<Hardware> {

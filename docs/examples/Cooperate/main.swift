@@ -7,7 +7,8 @@
 import Foundation
 import OpportuneClient
 
-/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last. As it can be started
+/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; or a named
+/// pipe, `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started
 /// anew as it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
@@ -20,9 +21,29 @@ struct Program: RestartableProgramDelegate {
   func didResume() async { say("goes on") }
   func saveState() async -> [UInt8]? { Array("page 7".utf8) }
   func restoreState(_ state: [UInt8]) async { say("was at \(String(decoding: state, as: UTF8.self))") }
+  func didReceive(_ notice: AppNotice) async { say("has heard '\(await feed.read())'") }
   func didReceiveMemoryWarning() async { say("lets caches go") }
   func didLeaveHost(_ reason: String) async { say("is alone: \(reason)") }
 }
+
+/// What it listens to.
+actor Feed {
+  private var descriptor: Int32 = -1
+
+  func open(_ path: String) -> Int32 {
+    descriptor = Foundation.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    return descriptor
+  }
+
+  /// All that is there.
+  func read() -> String {
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let count = Foundation.read(descriptor, &bytes, bytes.count)
+    return String(decoding: bytes[..<max(0, count)], as: UTF8.self)
+  }
+}
+
+let feed = Feed()
 
 func say(_ text: String) {
   // At once, also where the output is a pipe.
@@ -41,6 +62,11 @@ do {
         last = try await host.beginTask(String(line.dropFirst(6))) { say("has no more time") }
         say("has time")
       } catch { say("has no time: \(error)") }
+    } else if line.hasPrefix("listen ") {
+      do {
+        _ = try await host.keepAlive(await feed.open(String(line.dropFirst(7))))
+        say("listens")
+      } catch { say("cannot listen: \(error)") }
     }
   }
   // Its input has ended; it lives on until it is told to end.
