@@ -58,9 +58,9 @@ public final class HostConnection: Sendable {
   /// is suspended again. So the callback reads everything. What is there when the program is suspended counts
   /// as well, and what was left unread does once a second at most. The host reads nothing.
   ///
-  /// The host has a duplicate until ``KeptSocket/letGo()``, the end of what the peer sends, of this connection
-  /// or of the app. After ``ProgramDelegate/didLeaveHost(_:)`` no socket is kept: who joins anew hands them
-  /// over again. An app that has a manifest is to have the mode `voip` in it.
+  /// The host has a duplicate until ``KeptSocket/letGo()``, the end of what the peer sends, of this
+  /// connection or of the app. After ``ProgramDelegate/didLeaveHost(_:)`` no socket is kept: who joins anew
+  /// hands them over again. An app that has a manifest is to have the mode `voip` in it.
   ///
   /// - Parameter descriptor: stays the caller's.
   /// - Throws: ``HostConnectionError``: `keepAliveRefused`, also where 16 sockets are kept already, and of
