@@ -65,7 +65,9 @@ final class Notes: HibernatingApp, Sendable {
     // docs: time in background
     let sent = try await mail.withBackgroundTask(TaskKind.upload) { true }
 
-    let task: TaskID = try await mail.beginTask(.download) { print("time is up") }
+    let task = try await mail.beginTask(.download) { (task: TaskID) in
+      try? await mail.endTask(task)  // time is up; who does not end it is terminated
+    }
     try await mail.endTask(task)
     // end
     #expect(sent)

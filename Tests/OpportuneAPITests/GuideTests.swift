@@ -34,6 +34,10 @@ import Testing
       "notes: in background, saves", "notes: hands over", "notes: hibernated, 9 MiB in use",
       "a task that was queued meanwhile sees [\"milk\", \"bread\"]",
     ],
+    "reachable": [
+      "phone: uploads, background", "phone: no more time for the download", "phone: woken by a call",
+      "phone: suspended",
+    ],
     "testing": [
       "backups: 24", "on the clock: 24 hours", "mail: made room, saved", "in its grace: background",
       "after it: suspended", "at 90000.000s: Write to Ada",

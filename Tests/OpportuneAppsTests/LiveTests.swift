@@ -215,6 +215,32 @@ private actor Journal: AppDelegate {
     await #expect(throws: HostError.self) { try await app.beginTask() }
   }
 
+  // R-TASK-12, R-TASK-13, R-TASK-14
+  @Test(.timeLimit(.minutes(1))) func theHandlerOfAnExpirationEndsItsTask() async throws {
+    let host = try patientHost {
+      $0.tasks.wallClock = .milliseconds(50)
+      $0.tasks.handlerTime = .seconds(1)
+    }
+    let tidy = try await host.launch(Manifest(identifier: "tidy")) { _ in Journal() }
+    await wait(host, tidy.id, for: .active)
+    let begun = try await tidy.beginTask(.download) { task in
+      await Task.yield()
+      try? await tidy.endTask(task)
+    }
+    #expect(await host.view(of: tidy.id)?.openTasks.contains(begun) == true)
+    try await host.leave(tidy.id)
+    await wait(host, tidy.id, for: .suspended)
+    #expect(await host.view(of: tidy.id)?.openTasks == [])
+
+    let untidy = try await host.launch(Manifest(identifier: "untidy")) { _ in Journal() }
+    await wait(host, untidy.id, for: .active)
+    let told = Counter()
+    _ = try await untidy.beginTask(.download) { told.add() }
+    try await host.leave(untidy.id)
+    await wait(host, untidy.id, for: .notRunning)
+    #expect(told.value == 1)
+  }
+
   // R-TASK-12
   @Test(.timeLimit(.minutes(1))) func theBodyOfARefusedTaskDoesNotRun() async throws {
     let host = try patientHost { $0.tasks.needsDeclaration = true }

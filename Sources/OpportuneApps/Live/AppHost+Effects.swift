@@ -27,7 +27,7 @@ extension AppHost {
       // Runs beside a callback that does not return: the handler's time is limited.
       if let expired = expirations[task], let resident = residents[id] {
         if expired.endsTask { resident.expiring.insert(task) }
-        call(resident) { app, _ in if !app.isOver { expired.handler() } }
+        call(resident) { app, _ in if !app.isOver { await expired.handler(task) } }
       }
     case .taskEnded(let task):
       expirations[task] = nil

@@ -59,7 +59,7 @@ extension AppHost {
 
   /// What is called when the time of a task is up.
   struct Expiration {
-    let handler: @Sendable () -> Void
+    let handler: @Sendable (TaskID) async -> Void
     /// Whether the task ends soon after it, without more of the app's code.
     let endsTask: Bool
   }

@@ -114,14 +114,27 @@ public final class HostedApp: Sendable {
   // MARK: Background tasks
 
   /// Begins a background task: the app keeps running in the background until the task is ended or its time is
-  /// up. (R-TASK-12)
+  /// up. ``withBackgroundTask(_:_:)`` ends its task by itself. (R-TASK-12)
   ///
-  /// - Parameter expired: called once, on the app's executor, when the time is up; it should end the task.
+  /// - Parameter expired: called once, on the app's executor, when the time is up, with the task, which it
+  ///   should end: an app that has not ended it ``TaskPolicy/handlerTime`` later is terminated, unless
+  ///   ``TaskPolicy/unfinished`` says otherwise.
+  /// - Throws: ``HostError``: `refused`.
+  public func beginTask(
+    _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable (TaskID) async -> Void
+  ) async throws(HostError) -> TaskID {
+    try await host().beginTask(kind, self, AppHost.Expiration(handler: expired, endsTask: false))
+  }
+
+  /// Begins a background task whose end is elsewhere. The handler is told that time is up, and no more: the
+  /// rest is as ``beginTask(_:onExpiration:)`` with the task says, termination included. (R-TASK-12)
+  ///
+  /// - Parameter expired: called once, on the app's executor, when the time is up.
   /// - Throws: ``HostError``: `refused`.
   public func beginTask(
     _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
   ) async throws(HostError) -> TaskID {
-    try await host().beginTask(kind, self, AppHost.Expiration(handler: expired, endsTask: false))
+    try await beginTask(kind) { _ in expired() }
   }
 
   /// Ends a background task.
@@ -144,7 +157,7 @@ public final class HostedApp: Sendable {
     }
     let task: TaskID
     do {
-      let expired = AppHost.Expiration(handler: { work.cancel() }, endsTask: true)
+      let expired = AppHost.Expiration(handler: { _ in work.cancel() }, endsTask: true)
       task = try await host().beginTask(kind, self, expired)
     } catch {
       work.cancel()

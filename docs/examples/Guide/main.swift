@@ -3,7 +3,7 @@ import Foundation
 /// The programs of docs/guide, a file each: `swift run Guide caches` runs one, without a name all of them.
 let programs: [(name: String, run: @Sendable () async throws -> Void)] = [
   ("background", background), ("sharing", sharing), ("files", files), ("caches", caches),
-  ("testing", testing), ("suspend", suspend),
+  ("testing", testing), ("suspend", suspend), ("reachable", reachable),
   ("reading", reading), ("containers", containers), ("locations", locations),
 ]
 
