@@ -32,6 +32,18 @@ import Testing
     }
   }
 
+  /// The file of a Unix socket stays, and the error of who comes next says what to do about it.
+  @Test func theFileOfAnEarlierUnixSocketIsToldOf() async throws {
+    try await withFolder { folder in
+      let io = try makeBroker(.automatic).makeApp(named: "sockets")
+      let address = SocketAddress.unix(folder.appending("socket"))
+      try await io.listen(on: address).close()
+      let error = await #expect(throws: IOError.self) { _ = try await io.listen(on: address) }
+      #expect(error?.code == .system(.addressInUse))
+      #expect(error?.message.contains("remove what is left") == true)
+    }
+  }
+
   /// What is small waits for nothing, unless that is asked for.
   @Test(arguments: backends, [nil, true, false])
   func connectionsDoNotDelay(backend: IOConfiguration.Backend, noDelay: Bool?) async throws {

@@ -34,7 +34,9 @@ extension AppIO {
   /// Listens for stream connections.
   ///
   /// - Parameters:
-  ///   - address: port 0 selects a free port; ``address(of:)`` returns it.
+  ///   - address: port 0 selects a free port; ``address(of:)`` returns it. A Unix socket makes a file there,
+  ///     which stays when the socket is closed; where there is one already, that is
+  ///     `.system(.addressInUse)`, so the program removes what an earlier run has left.
   ///   - backlog: connections that may wait to be accepted; 1 to 65,535.
   ///   - noDelay: for the accepted connections, as in ``connect(to:noDelay:within:)``.
   ///   - reusesPort: whether others of the same user that ask for it too may listen there as well.
@@ -113,12 +115,21 @@ extension AppIO {
       SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEPORT, 1)
     }
     let result = bind(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
-    guard result == 0 else { throw Self.failure("bind to \(address)", closing: socket) }
+    guard result == 0 else {
+      let isTaken = address.family == AF_UNIX && errno == EADDRINUSE
+      throw Self.failure(
+        "bind to \(address)", closing: socket,
+        hint: isTaken
+          ? "; a socket's file stays when the socket is closed, so remove what is left of one" : "")
+    }
     return socket
   }
 
-  private static func failure(_ call: String, closing socket: FileDescriptor) -> IOError {
-    let error = failure(call)
+  private static func failure(
+    _ call: String, closing socket: FileDescriptor, hint: String = ""
+  ) -> IOError {
+    var error = failure(call)
+    if !hint.isEmpty { error = IOError(error.code, error.message + hint) }
     _ = Glibc.close(socket.rawValue)
     return error
   }

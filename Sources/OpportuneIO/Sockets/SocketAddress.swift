@@ -9,7 +9,8 @@ public enum SocketAddress: Sendable, Hashable {
   /// A numeric IPv6 address, such as "::1". A link-local one says behind which interface of this machine its
   /// link is, by name or number: "fe80::1%eth0", "fe80::1%2". Addresses from the kernel have its name.
   case ipv6(String, port: UInt16)
-  /// The path of a Unix domain socket; at most 107 bytes.
+  /// The path of a Unix domain socket, such as "/run/search.sock"; at most 107 bytes. `FilePath(text)` makes
+  /// one of a `String`.
   case unix(FilePath)
 
   static let storageCount = MemoryLayout<sockaddr_storage>.size
