@@ -33,6 +33,21 @@ import Testing
     host.end()
   }
 
+  /// Wherever the host listens, its program and the commands of that know it.
+  @Test func aProgramKnowsWhereItsHostListens() async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, .auto)
+    let output = try Output()
+    let script = "echo at $OPPORTUNE_SOCKET; '\(try command().path)' apps"
+    let program = try host.run(["sh", "-c", script], options: ["--name", "knowing"], output: output)
+    program.waitUntilExit()
+    let said = output.take()
+    #expect(said.contains("at \(place.path)\n"))
+    #expect(said.contains("knowing"))
+    try await eventually("the end of all") { try host.ask(.apps, nil).apps?.isEmpty == true }
+    host.end()
+  }
+
   @Test func namesAreNumbered() async throws {
     let place = try Place()
     let host = try await HostProgram(place, .auto)

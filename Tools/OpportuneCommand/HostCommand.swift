@@ -15,12 +15,14 @@ extension ShortagePolicy.Answer: ExpressibleByArgument {}
 struct HostSocketOption: ParsableArguments {
   @Option(
     help:
-      "The host's socket. Default: $XDG_RUNTIME_DIR/opportune/host.sock, as root /run/opportune/host.sock.",
+      "The host's socket. Default: $OPPORTUNE_SOCKET, else $XDG_RUNTIME_DIR/opportune/host.sock, as root /run/opportune/host.sock.",
     completion: .file())
   var socket: String?
 
   func path() throws -> String {
     if let socket { return socket }
+    // As programs that join find it.
+    if let named = getenv("OPPORTUNE_SOCKET"), named.pointee != 0 { return String(cString: named) }
     guard let path = HostSocket.standardPath() else {
       throw ValidationError("XDG_RUNTIME_DIR is not set to a folder: expected --socket")
     }

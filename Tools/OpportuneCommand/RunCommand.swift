@@ -12,7 +12,7 @@ struct RunCommand: ParsableCommand {
       Its input is empty, its output the host's.
 
       With '--' this command becomes the program: terminal, signals, job control, folder and exit status are as without it, and its \
-      environment has one variable more, OPPORTUNE_APP. The status is 127 where the program is not found, and 126 where \
+      environment has OPPORTUNE_APP and, with the host's socket, OPPORTUNE_SOCKET in addition. The status is 127 where the program is not found, and 126 where \
       it cannot be executed.
 
       Examples: opportune run -- make -j8
@@ -79,11 +79,19 @@ struct RunCommand: ParsableCommand {
     request.derived = name == nil
     let answer = try socket.ask(request, within: patience.limit)
     for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
+    // So that the program, if it joins, finds this host and no other, from whatever folder.
+    setenv("OPPORTUNE_SOCKET", Self.absolute(try socket.path()), 1)
     if let mark = answer.mark { setenv("OPPORTUNE_APP", mark, 1) }
     signal(SIGXFSZ, SIG_DFL)  // as this command was started, as a rule
     var arguments = command.map { strdup($0) } + [nil]
     execv(path, &arguments)
     throw Self.failure(program, errno)
+  }
+
+  private static func absolute(_ path: String) -> String {
+    guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
+    defer { free(folder) }
+    return String(cString: folder) + "/" + path
   }
 
   /// As a shell finds it.
