@@ -76,3 +76,14 @@ public struct LatencyHistogram: Sendable {
     return UInt64(bucket - octave << bits + 1) << (octave + unit)
   }
 }
+
+extension LatencyHistogram: CustomStringConvertible {
+  /// The count and three quantiles, as "200 times: p50 12 µs, p99 229 µs, max 14336 µs".
+  public var description: String {
+    guard count > 0 else { return "0 times" }
+    let quantiles = [("p50", 0.5), ("p99", 0.99), ("max", 1)].map { name, share in
+      "\(name) \((quantile(share)?.unsignedNanoseconds ?? 0) / 1000) µs"
+    }
+    return "\(count) \(count == 1 ? "time" : "times"): \(quantiles.joined(separator: ", "))"
+  }
+}

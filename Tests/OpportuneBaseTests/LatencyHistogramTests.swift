@@ -27,6 +27,15 @@ import Testing
     #expect(histogram.count == 5002)
   }
 
+  @Test func aHistogramIsPrintedAsItsQuantiles() {
+    var histogram = LatencyHistogram()
+    #expect("\(histogram)" == "0 times")
+    histogram.record(1_000)
+    #expect("\(histogram)" == "1 time: p50 1 µs, p99 1 µs, max 1 µs")
+    for _ in 0..<9 { histogram.record(1_000_000) }
+    #expect("\(histogram)".hasPrefix("10 times: p50 1048 µs"))
+  }
+
   @Test func histogramsAreTakenApart() {
     var generator = SplitMix64(seed: 9)
     var (before, after) = (LatencyHistogram(), LatencyHistogram())

@@ -18,7 +18,7 @@ extension IOCall {
       case .system(let errno): "\(errno)"
       case .cancelled: "the task was cancelled"
       case .deadlineExceeded: "the deadline passed" + (limit.map { ", \($0) after the call" } ?? "")
-      case .terminated: "app \"\(app.name)\" was terminated"
+      case .terminated: "the I/O of app \"\(app.name)\" has ended, with the app or the broker"
       case .unavailable: "the broker was shut down"
       case .endOfStream: "the stream ended"
       case .configuration, .bufferInUse, .lineTooLong, .hostNotResolved: "refused"
@@ -28,7 +28,7 @@ extension IOCall {
 
   /// Names by `opp_ring_code`.
   private static let names = [
-    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync",
+    "request", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync",
     "fdatasync",
     "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept",
     "send",
