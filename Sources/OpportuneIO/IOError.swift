@@ -15,7 +15,8 @@ public struct IOError: Error, Sendable, Equatable {
     /// The deadline passed. The kernel may still work on the request; the request keeps its buffer until the
     /// kernel has ended it.
     case deadlineExceeded
-    /// The app was terminated.
+    /// The I/O of the app has ended: with the app, or by a shutdown of the broker while the request was under
+    /// way.
     case terminated
     /// The buffer is in use by another request.
     case bufferInUse

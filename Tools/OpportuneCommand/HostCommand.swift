@@ -15,7 +15,10 @@ extension ShortagePolicy.Answer: ExpressibleByArgument {}
 struct HostSocketOption: ParsableArguments {
   @Option(
     help:
-      "The host's socket. Default: $OPPORTUNE_SOCKET, else $XDG_RUNTIME_DIR/opportune/host.sock, as root /run/opportune/host.sock.",
+      """
+      The host's socket. Default: $OPPORTUNE_SOCKET, else $XDG_RUNTIME_DIR/opportune/host.sock, as root \
+      /run/opportune/host.sock.
+      """,
     completion: .file())
   var socket: String?
 

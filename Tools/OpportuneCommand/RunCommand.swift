@@ -12,8 +12,8 @@ struct RunCommand: ParsableCommand {
       Its input is empty, its output the host's.
 
       With '--' this command becomes the program: terminal, signals, job control, folder and exit status are as without it, and its \
-      environment has OPPORTUNE_APP and, with the host's socket, OPPORTUNE_SOCKET in addition. The status is 127 where the program is not found, and 126 where \
-      it cannot be executed.
+      environment has OPPORTUNE_APP and, with the host's socket, OPPORTUNE_SOCKET in addition. The status is 127 where \
+      the program is not found, and 126 where it cannot be executed.
 
       Examples: opportune run -- make -j8
                 opportune run mail
