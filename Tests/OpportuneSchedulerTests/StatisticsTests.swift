@@ -28,6 +28,23 @@ import Testing
     return (app.statistics, pools)
   }
 
+  /// The end of the job before stands for the beginning of the next, which may have been queued after it.
+  @Test func aJobThatWasQueuedAfterItsBeginningHasNotWaited() throws {
+    let place = UnsafeMutableRawPointer.allocate(byteCount: 16, alignment: 16)
+    defer { place.deallocate() }
+    let base = BasePriority(index: 1)
+    for queued: UInt64 in [5_000_000_000, 536_870_912_000, 536_870_913_000] {
+      let entry = JobEntry(.object, place, base: base, queuedAt: queued)
+      for (late, waited) in [(0, 0), (7_000, 7), (200_000_000_000, 200_000_000)] as [(UInt64, UInt64)] {
+        let told = try #require(entry.waited(until: queued + late))
+        // 0 stands for no time: such a stamp is a microsecond late.
+        #expect(told == waited || told + 1 == waited)
+      }
+      for early: UInt64 in [1_000, 40_000, 3_000_000_000] { #expect(entry.waited(until: queued - early) == 0) }
+    }
+    #expect(JobEntry(.object, place, base: base, queuedAt: nil).waited(until: 5_000_000_000) == nil)
+  }
+
   @Test func everythingIsCounted() async throws {
     let (app, scheduler) = try await statistics(isCollecting: true)
     #expect(app.isCollected && scheduler.isCollected)
