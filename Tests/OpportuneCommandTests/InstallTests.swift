@@ -133,6 +133,7 @@ import Testing
     // All commands, and no markup that was taken for text.
     for part in [
       "opportune host", "--manifests <folder>", "opportune location monitor", "--grace <grace>", "refuse,",
+      "OPPORTUNE_SOCKET",
     ] { #expect(text.contains(part), "\(part)") }
     #expect(!text.contains("\\f") && !text.contains("\\-"))
     let (silent, faults) = try Self.run("groff", ["-man", "-ww", "-Tutf8", "-z", page])
