@@ -84,7 +84,8 @@ import Testing
     let key = Hosted.newKey()
     // Not twice as deep at the next start.
     for _ in 0..<2 {
-      // A populated group beside it, as an app's, without which some controllers are handed down all the same.
+      // A populated group beside it, as an app's, without which some controllers are handed down all the
+      // same.
       #expect(SystemFile.write("+hugetlb", to: control) == EBUSY)
       let hosted = try Hosted(.cgroup, key: key, controllers: ["hugetlb"])
       #expect(hosted.host.notes.allSatisfy { !$0.contains("controller") }, "\(hosted.host.notes)")

@@ -36,8 +36,8 @@ static const oppx_kind parking_kinds[] = {
     POOL_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
     {.name = "wait", .weight = 2},  /* work, whose job waits in the kernel, and so gives up its token */
-    /* something comes for a descriptor; work; the waiter's job tries to receive that and else arms; a claim for
-     * another reason, after which the waiter's job is queued */
+    /* something comes for a descriptor; work, where the waiter's job tries to receive that and else arms; a
+     * claim for another reason, after which the waiter's job is queued */
     {.name = "arrive", .weight = 1}, {.name = "receive", .weight = 1}, {.name = "cancel", .weight = 1},
 };
 

@@ -5,8 +5,9 @@ internal import OpportuneBase
 ///
 /// A group of version 2 with processes of its own hands no controller down ("no internal processes",
 /// cgroups(7)), but for the first of all. So where nobody else is in the host's group, as in a systemd unit
-/// with `Delegate=yes`, the host moves out of it before it hands controllers down to its apps, and back when it
-/// ends: systemd starts the next one in the unit's group, which a group that hands controllers down refuses.
+/// with `Delegate=yes`, the host moves out of it before it hands controllers down to its apps, and back
+/// when it ends: systemd starts the next one in the unit's group, which a group that hands controllers down
+/// refuses.
 ///
 /// Used by one thread at a time.
 final class HostLeaf {

@@ -24,8 +24,8 @@ package struct StorageSupport: Sendable {
 
   /// Nothing is changed.
   ///
-  /// - Parameter group: the host's own of version 2, out of which it has moved if it could; `nil`: its apps have
-  ///   none.
+  /// - Parameter group: the host's own of version 2, out of which it has moved if it could; `nil`: its apps
+  ///   have none.
   /// - Returns: why apps of this process could not be held to a rate; `nil`: they could.
   func lack(_ limit: StorageLimit, inGroup group: String?) -> LimitLack? {
     lack(inGroup: group).map { lack(limit, $0) }

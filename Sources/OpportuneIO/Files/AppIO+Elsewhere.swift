@@ -76,8 +76,9 @@ private final class Answer<Value: Sendable>: @unchecked Sendable {
   func get() -> Value? { isThere.load(ordering: .acquiring) ? value : nil }
 }
 
-/// A thread that makes one call. The reactor starts it, so it begins in the reactor's ordinary class: one that
-/// a background worker started would keep that worker's class, and one of a pool that of whoever had it made.
+/// A thread that makes one call. The reactor starts it, so it begins in the reactor's ordinary class: one
+/// that a background worker started would keep that worker's class, and one of a pool that of whoever had
+/// it made.
 private final class ThreadElsewhere: Sendable {
   private let socket: Int32
   private let isForeground: Bool

@@ -1,9 +1,9 @@
 /// The gates of all descriptors of the process, of any app. A close waits for inline calls, since the number
 /// may belong to another file afterwards.
 ///
-/// Descriptors with the same lowest ten bits share a gate: none below 1024, the usual limit of a process. So a
-/// close waits for calls on its own descriptor only, and not for a background's thread that the kernel has
-/// stopped inside a call on another one.
+/// Descriptors with the same lowest ten bits share a gate: none below 1024, the usual limit of a process.
+/// So a close waits for calls on its own descriptor only, and not for a background's thread that the kernel
+/// has stopped inside a call on another one.
 final class DescriptorGates: @unchecked Sendable {
   // Sendable: gates are atomic words in memory that is never moved; `closing` belongs to the reactor's
   // thread.

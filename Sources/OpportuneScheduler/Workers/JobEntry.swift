@@ -65,8 +65,9 @@ struct JobEntry: @unchecked Sendable {
 
   /// Microseconds that the job has waited in the queue; nil if no time was taken.
   ///
-  /// - Parameter nanoseconds: when the job begins. A worker that goes from job to job takes the end of the last
-  ///   one for it, and the job may have been queued since: up to 16 s before the queueing count as no wait.
+  /// - Parameter nanoseconds: when the job begins. A worker that goes from job to job takes the end of the
+  ///   last one for it, and the job may have been queued since: up to 16 s before the queueing count as no
+  ///   wait.
   func waited(until nanoseconds: UInt64) -> UInt64? {
     guard raw.tag >> 3 != 0 else { return nil }
     let waited = (UInt32(truncatingIfNeeded: nanoseconds / 1000) &- raw.tag >> 3) & 0x1FFF_FFFF
