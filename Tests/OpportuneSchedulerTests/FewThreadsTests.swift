@@ -150,7 +150,7 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
       startThread: { name, stack, body, context in
         guard name.contains("-bg") else { return opp_thread_start(name, stack, body, context) }
         given.increment()
-        return CountedThread.start(name, stack, body, context, ended)
+        return CountedThread.start(name, stack, body, context) { ended.add(true) }
       },
       readThreadLimits: {
         ThreadLimits(user: ThreadLimits.Limit(most: room.load(ordering: .relaxed), used: 0))

@@ -83,7 +83,7 @@ import Testing
       _ = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
         name, stack, body, context in
         guard ration.take() else { return -EAGAIN }
-        return CountedThread.start(name, stack, body, context, ended)
+        return CountedThread.start(name, stack, body, context) { ended.add(true) }
       }
       Issue.record("there was no thread for each pool")
     } catch {
@@ -100,8 +100,9 @@ import Testing
     configuration.workers = .fixed(2)
     let ration = Ration(given)
     let engine = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-    {
-      ration.take() ? opp_thread_start($0, $1, $2, $3) : -EAGAIN
+    { name, stack, body, context in
+      guard ration.take() else { return -EAGAIN }
+      return CountedThread.start(name, stack, body, context) { ration.giveBack() }
     }
     for band in [Band.foreground, .background] {
       let app = App(core: try AppCore(engine: engine, name: "app", band: band))
@@ -114,7 +115,8 @@ import Testing
     #expect(stuck.isEmpty)
   }
 
-  /// How many threads there are.
+  /// How many threads there may be at a time, as the kernel limits them: workers that are one too many end, and
+  /// others are started in their place.
   private final class Ration: Sendable {
     private let threads: Atomic<Int>
     init(_ threads: Int) { self.threads = Atomic(threads) }
@@ -124,5 +126,6 @@ import Testing
       threads.subtract(1, ordering: .relaxed)
       return true
     }
+    func giveBack() { threads.add(1, ordering: .relaxed) }
   }
 }

@@ -63,25 +63,27 @@ final class CountedThread: @unchecked Sendable {
   // Written before the thread begins.
   private let body: Body
   private let context: UnsafeMutableRawPointer
-  private let ended: Record<Bool>
+  private let hasEnded: @Sendable () -> Void
 
-  private init(_ body: @escaping Body, _ context: UnsafeMutableRawPointer, _ ended: Record<Bool>) {
-    (self.body, self.context, self.ended) = (body, context, ended)
+  private init(
+    _ body: @escaping Body, _ context: UnsafeMutableRawPointer, _ hasEnded: @escaping @Sendable () -> Void
+  ) {
+    (self.body, self.context, self.hasEnded) = (body, context, hasEnded)
   }
 
   /// Takes the place of `opp_thread_start()`.
   static func start(
     _ name: String, _ stack: Int, _ body: @escaping Body, _ context: UnsafeMutableRawPointer,
-    _ ended: Record<Bool>
+    _ hasEnded: @escaping @Sendable () -> Void
   ) -> Int32 {
-    let thread = Unmanaged.passRetained(CountedThread(body, context, ended))
+    let thread = Unmanaged.passRetained(CountedThread(body, context, hasEnded))
     return opp_thread_start(
       name, stack,
       { pointer in
         guard let pointer else { return }
         let thread = Unmanaged<CountedThread>.fromOpaque(pointer).takeRetainedValue()
         thread.body(thread.context)
-        thread.ended.add(true)
+        thread.hasEnded()
       }, thread.toOpaque())
   }
 }
