@@ -115,8 +115,8 @@ import Testing
     #expect(stuck.isEmpty)
   }
 
-  /// How many threads there may be at a time, as the kernel limits them: workers that are one too many end, and
-  /// others are started in their place.
+  /// How many threads there may be at a time, as the kernel limits them: workers that are one too many end,
+  /// and others are started in their place.
   private final class Ration: Sendable {
     private let threads: Atomic<Int>
     init(_ threads: Int) { self.threads = Atomic(threads) }
