@@ -491,13 +491,19 @@ API int64_t oppclient_begin_task(oppclient *client, const char *name)
     return error != 0 ? error : ++client->last_task;
 }
 
-API int oppclient_end_task(oppclient *client, int64_t task)
+/* Of a task or a socket, by the number that the program has of it; `last` is the highest given. */
+static int say_over(oppclient *client, const char *verb, int64_t number, int64_t last)
 {
     char line[64];
-    if (task <= 0 || task > client->last_task)
+    if (number <= 0 || number > last)
         return -EINVAL;
-    snprintf(line, sizeof line, "{\"end\":%lld}\n", (long long)task);
+    snprintf(line, sizeof line, "{\"%s\":%lld}\n", verb, (long long)number);
     return say(client, line);
+}
+
+API int oppclient_end_task(oppclient *client, int64_t task)
+{
+    return say_over(client, "end", task, client->last_task);
 }
 
 API int64_t oppclient_keep_alive(oppclient *client, int descriptor)
@@ -522,11 +528,7 @@ API int64_t oppclient_keep_alive(oppclient *client, int descriptor)
 
 API int oppclient_let_go(oppclient *client, int64_t socket)
 {
-    char line[64];
-    if (socket <= 0 || socket > client->last_socket)
-        return -EINVAL;
-    snprintf(line, sizeof line, "{\"letGo\":%lld}\n", (long long)socket);
-    return say(client, line);
+    return say_over(client, "letGo", socket, client->last_socket);
 }
 
 API void oppclient_close(oppclient *client)
