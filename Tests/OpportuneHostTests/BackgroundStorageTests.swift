@@ -374,25 +374,7 @@ import Testing
   }
 }
 
-/// Files as the kernel has them.
-private final class FakeTree {
-  let path = FileManager.default.temporaryDirectory.appending(path: Hosted.newKey()).path
-
-  init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
-
-  deinit { try? FileManager.default.removeItem(atPath: path) }
-
-  func write(_ name: String, _ text: String) throws {
-    let file = URL(filePath: path + "/" + name)
-    try FileManager.default.createDirectory(
-      at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-    try Data(text.utf8).write(to: file)
-  }
-
-  func read(_ name: String) throws -> String {
-    try String(contentsOfFile: path + "/" + name, encoding: .utf8)
-  }
-
+extension FakeTree {
   /// - Parameter number: `nil`: it has none, as a path of NVMe of several.
   func block(_ name: String, _ number: String?, isHardware: Bool) throws {
     try write("block/\(name)/size", "1\n")

@@ -39,23 +39,12 @@ private let script = """
   """
 
 /// The host with its socket, and what programs print.
-private final class Joined {
-  let place: Place
-  let hosted: Hosted
-  let socket: LineSocket
-  let output: Output
-  let input: Output
-
+private final class Joined: JoinedHost {
   init(
     _ backend: Backend, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
     pressure: MemoryPressure? = nil
   ) throws {
-    place = try Place()
-    hosted = try Hosted(backend, answerGrace: answerGrace, taskLimit: taskLimit, pressure: pressure)
-    let host = hosted.host
-    socket = try HostSocket.open(at: place.path) { host }
-    (output, input) = (try Output(), try Output())
-    _ = fcntl(input.read, F_SETFL, 0)
+    try super.init(Hosted(backend, answerGrace: answerGrace, taskLimit: taskLimit, pressure: pressure))
   }
 
   @discardableResult func start(
@@ -68,9 +57,6 @@ private final class Joined {
   }
 
   func answer() { _ = write(input.written, "\n", 1) }
-
-  /// What the program prints.
-  func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct ClientProtocolTests {

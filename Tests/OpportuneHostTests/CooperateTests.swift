@@ -6,21 +6,10 @@ import Testing
 @testable import OpportuneHost
 
 /// A host with its socket, and a program that is one of its apps from its start.
-private final class Program {
-  let place: Place
-  let hosted: Hosted
-  let socket: LineSocket
-  let output: Output
-  let input: Output
-
+private final class Program: JoinedHost {
   init(_ path: String, _ arguments: [String] = [], taskLimit: Duration = .seconds(60)) throws {
-    place = try Place()
-    hosted = try Hosted(.auto, taskLimit: taskLimit)
-    let host = hosted.host
-    socket = try HostSocket.open(at: place.path) { host }
-    (output, input) = (try Output(), try Output())
-    _ = fcntl(input.read, F_SETFL, 0)
-    _ = try host.launch(
+    try super.init(Hosted(.auto, taskLimit: taskLimit))
+    _ = try hosted.host.launch(
       ["/usr/bin/env", "OPPORTUNE_SOCKET=\(place.path)", path] + arguments, name: "app", foreground: true,
       descriptors: [input.read, output.written, -1])
   }
@@ -29,9 +18,6 @@ private final class Program {
     let bytes = Array((line + "\n").utf8)
     _ = write(input.written, bytes, bytes.count)
   }
-
-  /// What the program prints.
-  func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
 }
 
 /// The examples of programs that cooperate, as a user starts them: in Swift, and in C without Swift.

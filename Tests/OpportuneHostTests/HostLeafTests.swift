@@ -160,23 +160,13 @@ import Testing
 }
 
 /// A group as it looks to who reads and writes its files.
-private final class FakeGroup {
-  let path = FileManager.default.temporaryDirectory.appending(path: Hosted.newKey()).path
-
+private final class FakeGroup: FakeTree {
   init(members: [Int32]) throws {
+    try super.init()
     try write("cgroup.type", "domain\n")
     try write("cgroup.controllers", "cpu memory io\n")
     try write("cgroup.subtree_control", "")
     try write("cgroup.procs", members.map { "\($0)\n" }.joined())
-  }
-
-  deinit { try? FileManager.default.removeItem(atPath: path) }
-
-  func write(_ name: String, _ text: String) throws {
-    let file = URL(filePath: path + "/" + name)
-    try FileManager.default.createDirectory(
-      at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-    try Data(text.utf8).write(to: file)
   }
 
   /// The first line.

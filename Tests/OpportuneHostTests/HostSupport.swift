@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import OpportuneApps
 @testable import OpportuneHost
 
 /// A host with a key of its own; what it has started ends with it.
@@ -198,4 +199,45 @@ final class Place {
   }
 
   deinit { try? FileManager.default.removeItem(at: folder) }
+}
+
+/// Files as the kernel has them.
+class FakeTree {
+  let path = FileManager.default.temporaryDirectory.appending(path: Hosted.newKey()).path
+
+  init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+
+  func write(_ name: String, _ text: String) throws {
+    let file = URL(filePath: path + "/" + name)
+    try FileManager.default.createDirectory(
+      at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: file)
+  }
+
+  func read(_ name: String) throws -> String {
+    try String(contentsOfFile: path + "/" + name, encoding: .utf8)
+  }
+}
+
+/// A host with its socket, and what a program that is to join it reads and prints.
+class JoinedHost {
+  let place: Place
+  let hosted: Hosted
+  let socket: LineSocket
+  let output: Output
+  let input: Output
+
+  init(_ hosted: Hosted) throws {
+    place = try Place()
+    self.hosted = hosted
+    let host = hosted.host
+    socket = try HostSocket.open(at: place.path) { host }
+    (output, input) = (try Output(), try Output())
+    _ = fcntl(input.read, F_SETFL, 0)
+  }
+
+  /// What the program prints.
+  func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
 }

@@ -48,12 +48,7 @@ private let script = """
   """
 
 /// The host with its socket, a peer that such a program connects to, and what it prints.
-private final class Kept {
-  let place: Place
-  let hosted: Hosted
-  let socket: LineSocket
-  let output: Output
-  let input: Output
+private final class Kept: JoinedHost {
   private let listener: Int32
   private(set) var peer: Int32 = -1
 
@@ -61,14 +56,9 @@ private final class Kept {
     _ backend: Backend = .auto, catalog: ManifestCatalog = ManifestCatalog(), states: String? = nil,
     answerGrace: Duration = .seconds(60)
   ) throws {
-    place = try Place()
-    hosted = try Hosted(
-      backend, catalog: catalog, answerGrace: answerGrace, states: states, hasSwap: false)
-    let host = hosted.host
-    socket = try HostSocket.open(at: place.path) { host }
-    (output, input) = (try Output(), try Output())
-    _ = fcntl(input.read, F_SETFL, 0)
     listener = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    try super.init(
+      Hosted(backend, catalog: catalog, answerGrace: answerGrace, states: states, hasSwap: false))
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
     address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
@@ -105,8 +95,6 @@ private final class Kept {
     peer = Glibc.accept(listener, nil, nil)
     _ = fcntl(peer, F_SETFD, FD_CLOEXEC)
   }
-
-  func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
 
   func send(_ text: String) { _ = Glibc.send(peer, text, text.utf8.count, Int32(MSG_NOSIGNAL)) }
 
