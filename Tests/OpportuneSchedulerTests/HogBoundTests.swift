@@ -1,4 +1,5 @@
 import COpportune
+import COpportuneRuntime
 import Foundation
 import Synchronization
 import TestSupport
@@ -207,6 +208,33 @@ enum HogOrigin: CaseIterable {
     #expect(short.count == 100 && refused.count == 0, "short jobs that ended beside the hogs")
     _ = await hogsBegun.reaching(hogs)
     try await scheduler.shutdown()
+  }
+
+  // R-CPU-06
+  @Test func aJobDoesNotPayForThoseMovedDownBeforeIt() async throws {
+    // A worker that takes thousands of jobs of a suspected thread, only to queue each again at a lower level,
+    // spends milliseconds on no job at all. The first job after them is not charged with that, so it is not
+    // taken for a hog.
+    let (scheduler, app) = try makeApp(
+      named: "app", workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
+    let isOver = Flag()
+    let refused = Record<Int>()
+    app.suspend()
+    await onThread {
+      for number in 0..<20_000 {
+        do {
+          try app.submit { if number < 50 || !isOver.isUp { spinCPU(milliseconds: 2) } }
+        } catch { refused.add(number) }
+      }
+    }
+    let short = app.task { opp_runtime_current_task_id() }
+    app.resume()
+    let identity = await short.value
+    isOver.raise()
+    try await scheduler.shutdown(within: .seconds(100))
+    #expect(refused.count == 0 && app.statistics.demotions > 0)
+    let account = app.core.engine.accounts.read(identity)
+    #expect(account?.depth ?? 0 == 0 && account?.cpuNanoseconds ?? 0 < 1_000_000, "the short job paid")
   }
 
   // R-CPU-06 R-CPU-02

@@ -14,7 +14,8 @@ internal import OpportuneBase
 ///
 /// The run-queue wait is read once enough time off the CPU has accumulated for it to matter. A wait for a CPU
 /// between the sleep and the slice is counted with the slice's own, and hides as much of its blocking. Of a
-/// fresh job that wait is short. A demoted one may wait for long, and for it the anchor is renewed once more.
+/// fresh job that wait is short. A demoted one may wait for long, and for it the anchor is renewed once more;
+/// likewise for the first slice after a series of jobs that were only queued again.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
@@ -40,6 +41,8 @@ struct SliceUsage {
 
   /// Whether the anchor is from before a sleep.
   private var hasSlept = false
+  /// Whether the thread has used the CPU since the anchor was renewed for no slice.
+  private var hasStrayed = false
   /// Whether a slice has begun since the anchor was renewed.
   private var isUsed = false
 
@@ -71,6 +74,9 @@ struct SliceUsage {
     hasSlept = true
   }
 
+  /// The thread has used the CPU for what is no slice, and no slice is to pay for it.
+  mutating func strayed() { hasStrayed = true }
+
   /// The slice has waited for so many nanoseconds, which do not count as blocking. Returns all such time.
   mutating func addShortWait(_ time: UInt64) -> UInt64 {
     shortWaits &+= time
@@ -80,8 +86,8 @@ struct SliceUsage {
   mutating func began(at now: UInt64, isDemoted: Bool, meter: OpaquePointer?) {
     start = now
     told = 0
-    if hasSlept, isDemoted { anchor(meter) }
-    (hasSlept, isUsed) = (false, true)
+    if hasStrayed || hasSlept && isDemoted { anchor(meter) }
+    (hasSlept, hasStrayed, isUsed) = (false, false, true)
   }
 
   /// CPU time of the slice so far, minus what this function has returned before; 0 where that is little.

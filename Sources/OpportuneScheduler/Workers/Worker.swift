@@ -329,7 +329,12 @@ final class Worker: @unchecked Sendable {
     // The job may end on another worker before this call returns.
     let held = Unmanaged.passRetained(app)
     defer { held.release() }
-    return app.push(entry, to: taken.app, rank: rank, producer: producer, by: self)
+    guard app.push(entry, to: taken.app, rank: rank, producer: producer, by: self) else { return false }
+    // No job pays for it: there may be thousands of them, before one that a person waits for. The clock goes
+    // on meanwhile, so that the app's turn ends and ready descriptors are looked for.
+    lastEnd = opp_now_ns()
+    usage.strayed()
+    return true
   }
 
   private func begin(
