@@ -105,6 +105,11 @@ import Testing
     #expect(throws: BenchError.self) { try ServeOptions(loads: [""]) }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nio"]) }
     #expect(try ServeOptions(nioRival: "rival").contenders.map(\.name) == ServeContender.all.map(\.name))
+    for name in ["opportune-level-0", "opportune-level-65", "opportune-level-", "opportune-level-1.5"] {
+      #expect(throws: BenchError.self) { try ServeOptions(contenders: [name]) }
+    }
+    let held = try ServeOptions(contenders: ["opportune-level-2", "threads"]).contenders
+    #expect(held.map(\.name) == ["opportune-level-2", "threads"] && held.allSatisfy { $0.make != nil })
     let options = try ServeOptions(contenders: ["threads", "threads"], loads: ["full"], seconds: 4)
     #expect(options.contenders.map(\.name) == ["threads"] && options.secondsOfWindows == 4)
     // Two minutes of each contender that needs no program of its own, under each load.

@@ -51,7 +51,7 @@ final class ServerHere: RunningServer, @unchecked Sendable {
   private var isStopped = false
 
   init(_ setup: ServerSetup) throws {
-    guard let server = ServeContender.all.first(where: { $0.name == setup.contender })?.make?() else {
+    guard let server = ServeContender.named(setup.contender)?.make?() else {
       throw BenchError(.invalidArgument, setup.contender)
     }
     self.server = server

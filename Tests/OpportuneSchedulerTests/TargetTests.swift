@@ -121,6 +121,19 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  /// As the bench holds it, to compare what a target does. On two CPUs 4 is the top.
+  // R-CPU-01 R-DISK-02
+  @Test(arguments: [(1, 1, 1), (2, 1, 2), (3, 1, 4), (4, 2, 8), (9, 2, 8)])
+  func backgroundIsHeldAtALevel(level: Int, workers: Int, eighths: Int) async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let indexer = try scheduler.makeApp(named: "indexer", band: .background)
+    indexer.deviceShare.follow()  // as an I/O broker does
+    scheduler.holdBackground(at: level)
+    let share = await scheduler.statistics().backgroundShare
+    #expect(share.workers == workers && indexer.deviceShare.eighths == eighths, "\(share)")
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-01
   @Test func backgroundGivesAndGetsBack() async throws {
     let log = LogLines()

@@ -20,6 +20,7 @@ struct BenchServeCommand: MeasuringCommand {
 
       Contenders:
       \(ServeContender.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
+        opportune-level-1 and on (not by default): opportune with its background held at one of the levels that a target moves
       """)
 
   @Option(help: "Only these contenders, separated by commas or repeated. (default: all)")

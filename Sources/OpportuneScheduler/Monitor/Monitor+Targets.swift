@@ -36,11 +36,17 @@ extension Monitor {
       readings, running: levels.level(running: backgroundRunning(in: pool), under: limit), width: levels.top,
       now: opp_now_ns())
     guard let change else { return }
-    // At the whole width there is no cap: a width that grows later counts at once.
-    pool.cap = targets.policy.cap.map { levels.workers(at: $0) } ?? .max
-    engine.deviceShare.eighths = levels.eighths(at: targets.policy.cap ?? levels.top)
-    engine.resize(pool)
+    setBackground(to: targets.policy.cap, engine)
     tell(change, levels, engine)
+  }
+
+  /// nil is all. At the whole width there is no cap: a width that grows later counts at once.
+  func setBackground(to level: Int?, _ engine: Engine) {
+    guard let pool = engine.pools.first(where: { $0.pool == .background }) else { return }
+    let levels = BackgroundLevels(width: engine.width, movesDevice: engine.deviceShare.isFollowed)
+    pool.cap = level.map { levels.workers(at: $0) } ?? .max
+    engine.deviceShare.eighths = levels.eighths(at: level ?? levels.top)
+    engine.resize(pool)
   }
 
   /// Demoted foreground work has a run token of this pool at times, and is no background work.

@@ -26,6 +26,7 @@ final class Monitor: @unchecked Sendable {
     case awaited(AppRecord, by: UInt64)
     /// The app's target was set or removed.
     case targeted(AppRecord)
+    case holdsBackground(level: Int)
     /// A thread serves the foreground; or does so no more.
     case serves(ForegroundServer)
     case servesNoMore(ForegroundServer)
@@ -311,7 +312,7 @@ final class Monitor: @unchecked Sendable {
     case .timer(let timer): timer.end()
     case .spawn, .ended, .notStarted, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled,
       .added,
-      .targeted, .serves, .servesNoMore, .granted:
+      .targeted, .holdsBackground, .serves, .servesNoMore, .granted:
       break
     }
   }
@@ -358,6 +359,8 @@ final class Monitor: @unchecked Sendable {
       apps.append(app)
     case .targeted(let app):
       addTarget(of: app, engine)
+    case .holdsBackground(let level):
+      setBackground(to: level, engine)
     case .serves(let server):
       add(server, engine)
     case .servesNoMore(let server):

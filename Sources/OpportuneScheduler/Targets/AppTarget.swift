@@ -59,3 +59,9 @@ extension App {
     core.record.meter(orMake: false)?.count(duration.unsignedNanoseconds)
   }
 }
+
+extension Scheduler {
+  /// Holds background at one of the levels that targets move it to, where no app has a target: the bench
+  /// compares what a target does with each of them. What ``BackgroundLevels`` has no level for is its top.
+  package func holdBackground(at level: Int) { engine.monitor.post(.holdsBackground(level: level)) }
+}

@@ -42,7 +42,7 @@ final class ServeProcess: RunningServer {
     defer { close(reader) }
     do {
       if let limit { try group?.limit(mebibytes: limit, swaps: false) }
-      let isRival = ServeContender.all.contains { $0.name == setup.contender && $0.make == nil }
+      let isRival = ServeContender.named(setup.contender).map { $0.make == nil } ?? false
       let words = (isRival ? rival : nil).map { [$0] } ?? [Self.program, "bench", "serve", "--as-server"]
       // Ctrl-C is of the terminal's session: the server goes on until it is ended.
       process = try ChildProcess.start(words + [text], ownSession: true) { actions in
@@ -93,7 +93,7 @@ package enum ServeChild {
   /// - Parameter text: a ``ServerSetup`` as JSON.
   package static func run(_ text: String) async throws {
     let setup = try setup(text)
-    guard let server = ServeContender.all.first(where: { $0.name == setup.contender })?.make?() else {
+    guard let server = ServeContender.named(setup.contender)?.make?() else {
       throw BenchError.invalid("--as-server", setup.contender, expected: "a contender of this program")
     }
     try await server.start(setup)

@@ -19,13 +19,18 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
   private let lack: Lack
   private let foregroundClass: ForegroundClass
   private let target: AppTarget?
+  private let backgroundLevel: Int?
   // Written by start() before any other thread sees the server.
   private var running: Running?
 
-  init(lacks lack: Lack = .nothing, foregroundClass: ForegroundClass = .normal, target: AppTarget? = nil) {
+  init(
+    lacks lack: Lack = .nothing, foregroundClass: ForegroundClass = .normal, target: AppTarget? = nil,
+    backgroundLevel: Int? = nil
+  ) {
     self.lack = lack
     self.foregroundClass = foregroundClass
     self.target = target
+    self.backgroundLevel = backgroundLevel
   }
 
   func start(_ setup: ServerSetup) async throws {
@@ -61,6 +66,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
       }
     }
     running = Running(scheduler: scheduler, broker: broker, listener: listener, engine: engine)
+    if let backgroundLevel { scheduler.holdBackground(at: backgroundLevel) }
     guard setup.hasBackground else { return }
     for index in 0...setup.indexers {
       indexing.task {

@@ -63,6 +63,23 @@ package struct ServeContender: Sendable {
     ) { OpportuneServer(target: .latency(p99: .milliseconds(1))) },
   ]
 
+  /// nil where there is none of that name.
+  static func named(_ name: String) -> ServeContender? { all.first { $0.name == name } ?? held(name) }
+
+  /// `opportune-level-N`: as of each level that a target moves background to, so that what that does can be
+  /// compared with the best level held. Not among all: what they are depends on the machine.
+  private static func held(_ name: String) -> ServeContender? {
+    let prefix = "opportune-level-"
+    guard name.hasPrefix(prefix), let level = Int(name.dropFirst(prefix.count)), 1...64 ~= level else {
+      return nil
+    }
+    return ServeContender(
+      name, "opportune with its background at level \(level) of those that a target moves"
+    ) {
+      OpportuneServer(backgroundLevel: level)
+    }
+  }
+
   /// The contenders of `names`; where empty, all that can run.
   ///
   /// - Parameter hasRival: whether there is the program of those that this one does not link.
@@ -70,8 +87,9 @@ package struct ServeContender: Sendable {
     if names.isEmpty { return all.filter { $0.make != nil || hasRival } }
     var chosen: [ServeContender] = []
     for name in names {
-      guard let kind = all.first(where: { $0.name == name }) else {
-        throw .invalid("--contender", name, expected: "one of \(all.map(\.name).joined(separator: ", "))")
+      guard let kind = named(name) else {
+        let known = all.map(\.name).joined(separator: ", ")
+        throw .invalid("--contender", name, expected: "one of \(known), or opportune-level-1 to -64")
       }
       guard kind.make != nil || hasRival else {
         throw BenchError(.unavailable, "--contender '\(name)' needs its program, by --nio-rival")
