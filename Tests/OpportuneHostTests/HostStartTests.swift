@@ -50,6 +50,26 @@ import Testing
     try await hosted.end()
   }
 
+  // R-MAN-07
+  @Test func whatIsStartedFindsItsHost() async throws {
+    // By whatever variable the host was started, its programs join this one.
+    setenv(HostSocket.variable, "/another", 1)
+    defer { unsetenv(HostSocket.variable) }
+    let place = try ManifestPlace()
+    try place.script(
+      "echo $OPPORTUNE_SOCKET > \(place.path)/socket; " + Self.sleeps, place.path, name: "mail")
+    for socket in [nil, "/run/this.sock"] {
+      let hosted = try Hosted(
+        .signals, catalog: ManifestCatalog(folders: [place.path], log: { _ in }), socket: socket)
+      try hosted.host.start("mail")
+      try await eventually("its host") {
+        (try? String(contentsOfFile: place.path + "/socket", encoding: .utf8))
+          == (socket ?? "/another") + "\n"
+      }
+      try await hosted.end()
+    }
+  }
+
   @Test func whatCannotBeStartedSaysWhy() async throws {
     let place = try ManifestPlace()
     let entry = "[Desktop Entry]\nType=Application\nName=x\n"

@@ -17,7 +17,7 @@ final class Hosted {
     pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
-    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
+    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil, socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil
@@ -35,7 +35,7 @@ final class Hosted {
     configuration.usesMemoryGroups = memoryGroups
     (configuration.deniesNetwork, configuration.storage) = (deniesNetwork, storage)
     configuration.hibernatesAfter = hibernatesAfter
-    (configuration.states, configuration.hasSwap) = (states, hasSwap)
+    (configuration.states, configuration.hasSwap, configuration.socket) = (states, hasSwap, socket)
     (configuration.log, configuration.changed) = (log, changed)
     (configuration.controllers, configuration.flush) = (controllers, flush)
     if let devices { configuration.deniedDevices = devices }

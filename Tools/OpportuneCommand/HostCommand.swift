@@ -25,11 +25,19 @@ struct HostSocketOption: ParsableArguments {
   func path() throws -> String {
     if let socket { return socket }
     // As programs that join find it.
-    if let named = getenv("OPPORTUNE_SOCKET"), named.pointee != 0 { return String(cString: named) }
+    if let named = getenv(HostSocket.variable), named.pointee != 0 { return String(cString: named) }
     guard let path = HostSocket.standardPath() else {
       throw ValidationError("XDG_RUNTIME_DIR is not set to a folder: expected --socket")
     }
     return path
+  }
+
+  /// For the environment of programs, which may be in another folder.
+  func absolutePath() throws -> String {
+    let path = try path()
+    guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
+    defer { free(folder) }
+    return String(cString: folder) + "/" + path
   }
 
   /// Sends a request to the host.
@@ -171,7 +179,7 @@ struct HostCommand: ParsableCommand {
         host: { running.host })
       var configuration = HostConfiguration()
       configuration.backend = backend
-      configuration.record = path + ".apps"
+      (configuration.record, configuration.socket) = (path + ".apps", try socket.absolutePath())
       // Who is ended with its state saved is none that was left.
       if !sweep { configuration.states = HostSocket.stateFolder(of: path) }
       configuration.grace = .milliseconds(Int64(grace * 1000))

@@ -80,18 +80,12 @@ struct RunCommand: ParsableCommand {
     let answer = try socket.ask(request, within: patience.limit)
     for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
     // So that the program, if it joins, finds this host and no other, from whatever folder.
-    setenv("OPPORTUNE_SOCKET", Self.absolute(try socket.path()), 1)
+    setenv(HostSocket.variable, try socket.absolutePath(), 1)
     if let mark = answer.mark { setenv("OPPORTUNE_APP", mark, 1) }
     signal(SIGXFSZ, SIG_DFL)  // as this command was started, as a rule
     var arguments = command.map { strdup($0) } + [nil]
     execv(path, &arguments)
     throw Self.failure(program, errno)
-  }
-
-  private static func absolute(_ path: String) -> String {
-    guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
-    defer { free(folder) }
-    return String(cString: folder) + "/" + path
   }
 
   /// As a shell finds it.

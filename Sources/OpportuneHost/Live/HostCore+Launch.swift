@@ -77,15 +77,17 @@ extension HostCore {
   }
 
   private func environment(_ mark: String) -> [String] {
+    // What a service manager has told the host is not for its apps.
+    var ours = [SignalledGroup.variable, "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID"]
+    if configuration.socket != nil { ours.append(HostSocket.variable) }
     var result: [String] = []
     var next = environ
     while let entry = next.pointee {
       let text = String(cString: entry)
-      // What a service manager has told the host is not for its apps.
-      let ours = [SignalledGroup.variable, "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID"]
       if !ours.contains(where: { text.hasPrefix($0 + "=") }) { result.append(text) }
       next += 1
     }
+    if let socket = configuration.socket { result.append("\(HostSocket.variable)=\(socket)") }
     return result + ["\(SignalledGroup.variable)=\(mark)"]
   }
 }

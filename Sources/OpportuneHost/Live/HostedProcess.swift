@@ -201,6 +201,9 @@ package struct HostConfiguration: Sendable {
   package var freezeLimit: Duration = .seconds(1)
   /// The file in which it writes down what a host after it would not find; `nil`: none. Of this host alone.
   package var record: String?
+  /// The socket of this host, in the environment of what it starts, so that a program that joins finds this
+  /// host; `nil`: what is in the host's own environment. A path from the root.
+  package var socket: String?
   /// The folder of the states that programs save to be started anew with, of this host alone; `nil`: none are
   /// saved. (R-LIFE-07)
   package var states: String?

@@ -4,6 +4,9 @@ package import OpportuneApps
 
 /// The socket of a host: only processes of its own user are served.
 package enum HostSocket {
+  /// By it programs that join find their host.
+  package static let variable = "OPPORTUNE_SOCKET"
+
   /// Where a host listens unless something else is said.
   ///
   /// - Returns: `nil` where there is no folder for it: the variable `XDG_RUNTIME_DIR` is not set.
