@@ -115,7 +115,7 @@
   private func address(_ pointer: UnsafePointer<CChar>?) throws -> SocketAddress {
     guard let text = try text(pointer, "address") else { throw Refusal.invalid("address is NULL") }
     let expected = "expected unix:/path, [::1]:80 or 127.0.0.1:80"
-    if text.hasPrefix("unix:") { return .unix(FilePath(String(text.dropFirst(5)))) }
+    if text.hasPrefix("unix:") { return .unix(String(text.dropFirst(5))) }
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
       throw Refusal.invalid("address is \(text.prefix(64).debugDescription); \(expected)")
     }

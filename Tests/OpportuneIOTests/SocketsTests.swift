@@ -32,6 +32,25 @@ import Testing
     }
   }
 
+  /// A literal, a `String` and a `FilePath` are the same address.
+  @Test func aUnixSocketHasItsPathOfAString() async throws {
+    #expect(SocketAddress.unix("/run/x.sock") == .unix(FilePath("/run/x.sock")))
+    try await withFolder { folder in
+      let io = try makeBroker(.automatic).makeApp(named: "sockets")
+      let path: String = folder.appending("socket").string
+      let listener = try await io.listen(on: .unix(path))
+      #expect(try listener.address() == .unix(path))
+      async let accepted = listener.accept()
+      let client = try await io.connect(to: .unix(path))
+      for socket in [client, try await accepted] { try await io.close(socket) }
+      try await listener.close()
+    }
+    let long = String(repeating: "x", count: 108)
+    let io = try makeBroker(.automatic).makeApp(named: "sockets")
+    let error = await #expect(throws: IOError.self) { _ = try await io.listen(on: .unix(long)) }
+    #expect(error?.message.contains("is not a path of 1 to 107 bytes") == true)
+  }
+
   /// The file of a Unix socket stays, and the error of who comes next says what to do about it.
   @Test func theFileOfAnEarlierUnixSocketIsToldOf() async throws {
     try await withFolder { folder in
@@ -187,9 +206,10 @@ import Testing
     try await listener.close()
     #expect(await code { _ = try await io.connect(to: address) } == .system(.connectionRefused))
     #expect(await code { _ = try await io.connect(to: .ipv4("127.0.0.256", port: 1)) } == .configuration)
-    #expect(
-      await code { _ = try await io.connect(to: .unix(FilePath(String(repeating: "x", count: 108)))) }
-        == .configuration)
+    for path in ["", String(repeating: "x", count: 108), "/run/x\0y"] {
+      #expect(await code { _ = try await io.connect(to: .unix(path)) } == .configuration)
+      #expect(await code { _ = try await io.listen(on: .unix(path)) } == .configuration)
+    }
 
     // EPIPE: our own side is shut.
     let (server, client) = try await connectedPair(io)

@@ -9,9 +9,15 @@ public enum SocketAddress: Sendable, Hashable {
   /// A numeric IPv6 address, such as "::1". A link-local one says behind which interface of this machine its
   /// link is, by name or number: "fe80::1%eth0", "fe80::1%2". Addresses from the kernel have its name.
   case ipv6(String, port: UInt16)
-  /// The path of a Unix domain socket, such as "/run/search.sock"; at most 107 bytes. `FilePath(text)` makes
-  /// one of a `String`.
+  /// The path of a Unix domain socket, such as "/run/search.sock"; at most 107 bytes.
   case unix(FilePath)
+
+  /// The path of a Unix domain socket. It is checked where the address is used, which throws ``IOError`` with
+  /// `configuration`: it has 1 to 107 bytes, none of them zero.
+  public static func unix(_ path: String) -> SocketAddress {
+    // A `FilePath` ends at a zero, and what is left could be another socket's.
+    .unix(path.utf8.contains(0) ? FilePath() : FilePath(path))
+  }
 
   static let storageCount = MemoryLayout<sockaddr_storage>.size
 

@@ -59,7 +59,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
         setup, disk: disk, runtime: runtime, cache: cache,
         popularity: StrandPopularity(try queries.makeStrand(named: "popularity")))
     }.value
-    let listener = try await foreground.listen(on: .unix(FilePath(setup.socket)))
+    let listener = try await foreground.listen(on: .unix(setup.socket))
     queries.task {
       for try await connection in listener {
         queries.task { try await Self.serve(connection, foreground, engine, in: queries) }
