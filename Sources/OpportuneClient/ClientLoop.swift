@@ -17,7 +17,7 @@ final class ClientLoop: @unchecked Sendable {
   private var begun: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
   /// Of sockets that are handed over, until the host has answered.
   private var kept: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
-  private var expired: [Int64: @Sendable () async -> Void] = [:]
+  private var expired: [Int64: @Sendable (BackgroundTask) async -> Void] = [:]
   /// What wakes the thread: read, written.
   private let wake: (Int32, Int32)
   private(set) var name = ""
@@ -92,7 +92,7 @@ final class ClientLoop: @unchecked Sendable {
   // MARK: What the program asks for
 
   func begin(
-    _ name: String, _ handler: @escaping @Sendable () async -> Void
+    _ name: String, _ handler: @escaping @Sendable (BackgroundTask) async -> Void
   ) async -> Result<Int64, HostConnectionError> {
     await withCheckedContinuation { continuation in
       let refused: HostConnectionError? = lock.withLock {
@@ -257,7 +257,9 @@ final class ClientLoop: @unchecked Sendable {
     case OPPCLIENT_WILL_SUSPEND: await delegate.willSuspend()
     case OPPCLIENT_DID_RESUME: await delegate.didResume()
     case OPPCLIENT_MEMORY_WARNING: await delegate.didReceiveMemoryWarning()
-    case OPPCLIENT_TASK_EXPIRES: await lock.withLock { expired.removeValue(forKey: task) }?()
+    case OPPCLIENT_TASK_EXPIRES:
+      let handler = lock.withLock { expired.removeValue(forKey: task) }
+      await handler?(BackgroundTask(number: task, loop: self))
     default: break  // of a later host: answered, so that it goes on
     }
   }

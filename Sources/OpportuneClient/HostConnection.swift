@@ -38,19 +38,36 @@ public final class HostConnection: Sendable {
   public var isJoined: Bool { loop.isJoined }
 
   /// Asks for time before suspension, to finish something. The host grants it up to its limit, which counts
-  /// from when the app is to be suspended.
+  /// from when the app is to be suspended. ``endTask(_:)`` ends the task.
   ///
   /// - Parameters:
   ///   - name: for people, at most 100 characters.
-  ///   - expired: called when the limit is over, among the callbacks; the task has ended after its return.
+  ///   - expired: called once, when the limit is over, among the callbacks, with the task. After its return
+  ///     the task has ended, whether or not it was ended there, and the app is suspended.
   /// - Throws: ``HostConnectionError``: `taskRefused`, also where the program has 16 tasks already;
   ///   `taskName`, `left`. (R-TASK-01, R-TASK-08)
   public func beginTask(
-    _ name: String, expired: @escaping @Sendable () async -> Void = {}
+    _ name: String, onExpiration expired: @escaping @Sendable (BackgroundTask) async -> Void
   ) async throws(HostConnectionError) -> BackgroundTask {
     let number = try await loop.begin(name, expired).get()
     return BackgroundTask(number: number, loop: loop)
   }
+
+  /// Asks for time as ``beginTask(_:onExpiration:)`` with the task does, for who ends it elsewhere.
+  ///
+  /// - Parameters:
+  ///   - name: for people, at most 100 characters.
+  ///   - expired: called once, when the limit is over, among the callbacks.
+  /// - Throws: ``HostConnectionError``, for the same reasons.
+  public func beginTask(
+    _ name: String, onExpiration expired: @escaping @Sendable () async -> Void = {}
+  ) async throws(HostConnectionError) -> BackgroundTask {
+    try await beginTask(name) { _ in await expired() }
+  }
+
+  /// Says that a task is finished. May be called again, and after its time has expired; of a connection that
+  /// has ended it does nothing.
+  public func endTask(_ task: BackgroundTask) { task.loop.end(task.number) }
 
   /// Has the host keep a connected socket alive, or the reading end of a pipe. What comes for it while the
   /// program is suspended, or its peer's end, reanimates the app into the background, and is told to
@@ -74,12 +91,14 @@ public final class HostConnection: Sendable {
   public func leave() { loop.leave() }
 }
 
-/// Time that the host has granted, until ``end()``. It does not end with its last reference.
+/// Time that the host has granted, until ``HostConnection/endTask(_:)``. It does not end with its last
+/// reference.
 public struct BackgroundTask: Sendable {
   let number: Int64
   let loop: ClientLoop
 
-  /// Says that the task is finished. May be called again, and after the time has expired.
+  /// Ends the task.
+  @available(*, deprecated, message: "use endTask(_:) of the connection, as of an app inside a program")
   public func end() { loop.end(number) }
 }
 

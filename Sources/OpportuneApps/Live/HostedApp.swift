@@ -114,7 +114,7 @@ public final class HostedApp: Sendable {
   // MARK: Background tasks
 
   /// Begins a background task: the app keeps running in the background until the task is ended or its time is
-  /// up. ``withBackgroundTask(_:_:)`` ends its task by itself. (R-TASK-12)
+  /// up. ``endTask(_:)`` ends it; ``withBackgroundTask(_:_:)`` ends its task by itself. (R-TASK-12)
   ///
   /// - Parameter expired: called once, on the app's executor, when the time is up, with the task, which it
   ///   should end: an app that has not ended it ``TaskPolicy/handlerTime`` later is terminated, unless
@@ -132,9 +132,9 @@ public final class HostedApp: Sendable {
   /// - Parameter expired: called once, on the app's executor, when the time is up.
   /// - Throws: ``HostError``: `refused`.
   public func beginTask(
-    _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
+    _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () async -> Void = {}
   ) async throws(HostError) -> TaskID {
-    try await beginTask(kind) { _ in expired() }
+    try await beginTask(kind) { _ in await expired() }
   }
 
   /// Ends a background task.

@@ -235,7 +235,10 @@ private actor Journal: AppDelegate {
     let untidy = try await host.launch(Manifest(identifier: "untidy")) { _ in Journal() }
     await wait(host, untidy.id, for: .active)
     let told = Counter()
-    _ = try await untidy.beginTask(.download) { told.add() }
+    _ = try await untidy.beginTask(.download) {
+      await Task.yield()
+      told.add()
+    }
     try await host.leave(untidy.id)
     await wait(host, untidy.id, for: .notRunning)
     #expect(told.value == 1)

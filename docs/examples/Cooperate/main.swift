@@ -56,10 +56,13 @@ do {
   var last: BackgroundTask?
   while let line = readLine() {
     if line == "end" {
-      last?.end()
+      if let last { host.endTask(last) }
     } else if line.hasPrefix("begin ") {
       do {
-        last = try await host.beginTask(String(line.dropFirst(6))) { say("has no more time") }
+        last = try await host.beginTask(String(line.dropFirst(6))) { task in
+          say("has no more time")
+          host.endTask(task)
+        }
         say("has time")
       } catch { say("has no time: \(error)") }
     } else if line.hasPrefix("listen ") {
