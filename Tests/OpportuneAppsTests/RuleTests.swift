@@ -143,5 +143,11 @@ import Testing
       BestPractice.allCases.map(\.id).first == "R-RULE-01"
         && BestPractice.allCases.map(\.id).last == "R-RULE-12")
     #expect(BestPractice.allCases.allSatisfy { !$0.text.isEmpty && !$0.sign.isEmpty })
+    // Each says what to call, or which callback to do it in.
+    #expect(BestPractice.allCases.allSatisfy { $0.remedy.contains("(") })
+    #expect(
+      AppDiagnosis.rule(.askForMultitasking).description
+        == "breaks R-RULE-11: ask whether multitasking is supported before relying on it; "
+        + "call isMultitaskingSupported() before beginTask or withBackgroundTask")
   }
 }

@@ -43,7 +43,9 @@ struct StatesCommand: ParsableCommand {
     case .markdown: try StandardOutput.write(Lifecycle.page())
     case .rules:
       try StandardOutput.write(
-        BestPractice.allCases.map { "\($0.id)  \($0.text)\n           broken when: \($0.sign)\n" }.joined())
+        BestPractice.allCases.map {
+          "\($0.id)  \($0.text)\n           broken when: \($0.sign)\n           to keep it: \($0.remedy)\n"
+        }.joined())
     case .json: try StandardOutput.write(json: try json())
     }
   }

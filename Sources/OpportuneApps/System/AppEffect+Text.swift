@@ -62,7 +62,7 @@ extension AppDiagnosis: CustomStringConvertible {
     case .heldLock(let resource): "holds \(resource) as it is to be suspended"
     case .gpuInBackground: "used the GPU in background"
     case .unapprovedLibrary(let file): "real-time code from \(file), which is not approved"
-    case .rule(let rule): "breaks \(rule.id): \(rule.text)"
+    case .rule(let rule): "breaks \(rule.id): \(rule.text); \(rule.remedy)"
     case .unendingSlice: "a slice of the terminated app does not end"
     case .drawingPagesStay(let reason): "the pages of a drawing buffer stay: \(reason)"
     }

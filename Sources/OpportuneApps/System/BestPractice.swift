@@ -48,6 +48,34 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
     }
   }
 
+  /// What the app's code is to call, and where, so that the rule is kept. Calls without a type are those of
+  /// ``HostedApp`` and ``AppDelegate``.
+  public var remedy: String {
+    switch self {
+    case .minimumInBackground:
+      "stop the work in didEnterBackground(), and go on in willEnterForeground()"
+    case .noDrawingInBackground:
+      "stop drawing in willResignActive(), and go on in didBecomeActive()"
+    case .noGraphicsHardware:
+      "call post(.release(.gpu)) in willResignActive(), and request(.gpu) in didBecomeActive()"
+    case .saveOnEnteringBackground:
+      "save in didEnterBackground() at the latest, and call post(.compliance(.saves)) then"
+    case .stopSharedResources: "call post(.unlock(resource)) in didEnterBackground()"
+    case .releaseMemory:
+      "release it in didEnterBackground(), and call post(.compliance(.rebuildable(0))) then"
+    case .cancelDiscovery:
+      "cancel it in didEnterBackground(), and call post(.compliance(.discoveryStops)) then"
+    case .pauseOnResign: "stop it in willResignActive(), and call post(.compliance(.timerStops)) then"
+    case .undoOnReturn:
+      "handle didReceive(.changes(changes)), and call post(.compliance(.answers(kind: change.kind))) for each"
+    case .taskForLongWork:
+      "call withBackgroundTask, or endTask(_:) for each task that beginTask has begun, also when its time is up"
+    case .askForMultitasking: "call isMultitaskingSupported() before beginTask or withBackgroundTask"
+    case .preferSignificantChanges:
+      "ask for LocationRequest.significantChange(distance:) in place of .tracking(accuracy:)"
+    }
+  }
+
   /// How a violation shows.
   package var sign: String {
     switch self {
