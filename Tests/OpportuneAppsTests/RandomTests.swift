@@ -91,6 +91,10 @@ import Testing
       }
       // R-LIFE-04, R-LIFE-05
       if models.count(where: \.isInFront) > policy.maximumForeground { problems.append("too many in front") }
+      // Who is in background is so for a reason that can be read.
+      if let view = host.system.view(of: app), view.state == .background, view.heldBy.isEmpty {
+        problems.append("\(app) is in background for no reason")
+      }
       if !problems.isEmpty { return (host, problems.map { "seed \(seed), event \(host.events): \($0)" }) }
     }
     return (host, [])

@@ -19,7 +19,8 @@ extension AppSystem {
       id: id, manifest: app.manifest, state: app.state, restrictions: restrictions(of: id), since: app.since,
       lastUsed: app.lastUsed, openTasks: app.tasks.map(\.id), locks: app.locks.keys.sorted(),
       grants: app.grants,
-      footprint: app.footprint, brokenRules: app.compliance.broken, callbacks: app.callbacks)
+      footprint: app.footprint, brokenRules: app.compliance.broken, callbacks: app.callbacks,
+      heldBy: holds(app))
   }
 
   /// The apps of the switcher: all that were launched and are not released, the most recently used first.

@@ -24,4 +24,6 @@ public struct AppView: Sendable {
   public let brokenRules: [BestPractice: Int]
   /// The requested callbacks that have not returned; the first one runs.
   public let callbacks: [Callback]
+  /// Why an app in background is neither suspended nor hibernated; empty in other states.
+  public let heldBy: [BackgroundHold]
 }
