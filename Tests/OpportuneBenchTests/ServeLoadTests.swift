@@ -178,8 +178,24 @@ import Testing
     let idle = try #require(report.rows.first?.tally)
     #expect(idle.count.documents == 0 && idle.count.checkedBytes == 0)
     #expect((idle.count.backgroundCPU, idle.count.backgroundRead, idle.count.backgroundWritten) == (0, 0, 0))
+    // Law 3 is seen to be kept: background has a worker, whatever a target takes.
+    #expect(tally.shares.isEmpty == (name != "opportune-target"))
+    #expect(tally.shares.allSatisfy { $0.workers >= 1 && (1...8).contains($0.eighths) }, "\(tally.shares)")
     // Nothing stays.
     #expect(Set(try FileManager.default.contentsOfDirectory(atPath: folder.path)).isSubset(of: ["tree"]))
+  }
+
+  // R-CARD-06: what takes long by itself would make any target unreachable.
+  @Test func onlyShortRequestsCountForATarget() {
+    #expect(ServeRequest.Kind.allCases.filter(\.countsForTarget) == [.short])
+  }
+
+  @Test func aHeldLevelIsTold() async throws {
+    let folder = try ServeTestFolder()
+    let tree = try folder.tree(files: 20, words: 200)
+    let report = try await run("opportune-level-1", seconds: 1, tree, folder)
+    let share = try #require(report.tallies.first { $0.load == .full }?.shares.first)
+    #expect(share.workers == 1 && share.eighths == 1 && share.cuts == 0, "\(share)")
   }
 
   /// Written by the bench's thread, read when the run is over.

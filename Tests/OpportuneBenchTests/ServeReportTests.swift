@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.bounded) struct ServeReportTests {
   /// Of two contenders: short queries that take a millisecond, and one heavy request that was lowered.
-  private func report() -> ServeReport {
+  private func report(standing: SchedulerStanding? = nil) -> ServeReport {
     let tallies = ["opportune", "threads"].map { name in
       var tally = ServeTally(contender: name, load: .full)
       var samples = (0..<200).map { number in
@@ -32,7 +32,8 @@ import Testing
       tally.count(
         ServeOutcome(
           measured: 1..<1_000_000_000, end: 1_000_000_000, samples: samples,
-          slices: [Slice(begin: begin, end: end)], count: count, resident: 64_000_000, isRealTime: false),
+          slices: [Slice(begin: begin, end: end)], count: count, resident: 64_000_000, isRealTime: false,
+          standing: name == "opportune" ? standing : nil),
         rule: NoiseRule(), cores: 2, runStart: 0)
       return tally
     }
@@ -164,6 +165,32 @@ import Testing
     #expect(page.contains("CPU wait, locks") && page.contains("latest 1 %"))
     #expect(page.contains("background CPU s") && page.contains("0.25"))
     #expect(page.hasSuffix("</html>\n"))
+  }
+
+  /// A target that holds since background does nothing is told from one that holds beside it.
+  @Test func whatBackgroundHadIsTold() throws {
+    let share = SchedulerStanding.Share(workers: 1, eighths: 2, cuts: 5, raises: 3)
+    let report = report(standing: SchedulerStanding(share: share))
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report).utf8))
+    let results = try #require((json as? [String: Any])?["results"] as? [[String: Any]])
+    #expect(
+      results[0]["background_share"] as? [[String: Int]]
+        == [["workers": 1, "device_eighths": 2, "cuts": 5, "raises": 3]])
+    #expect(results[1]["contender"] as? String == "threads" && results[1]["background_share"] == nil)
+    let note = "opportune: background at the end of each repeat: workers 1, device 2/8, cuts 5, raises 3"
+    #expect(ServeTable.render(report).contains(note) && ServePage.render(report).contains(note))
+    let without = ServeTable.render(self.report(standing: SchedulerStanding()))
+    #expect(!without.contains("at the end of each repeat"))
+  }
+
+  @Test func whatAServerTellsIsReadAsItWasWritten() {
+    let share = SchedulerStanding.Share(workers: 2, eighths: 8, cuts: 1, raises: 4)
+    for standing in [nil, SchedulerStanding(), SchedulerStanding(share: share)] {
+      let told = ServerStatistics(count: EngineCount(), standing: standing)
+      #expect(ServerStatistics(told.encoded) == told)
+      #expect(ServerStatistics(told.encoded + [0]) == nil)
+    }
+    #expect(ServerStatistics([1]) == nil)
   }
 
   @Test func countersAreDifferencesAndSums() {

@@ -17,6 +17,8 @@ struct ServeOutcome: Sendable {
   var resident: UInt64
   /// Whether the generator was in a real-time class.
   var isRealTime: Bool
+  /// What the server's scheduler said at the end; nil where it has none.
+  var standing: SchedulerStanding?
 }
 
 /// One contender under one load: starts its server, runs the clients, and ends it.
@@ -65,13 +67,13 @@ struct ServeWindow {
     let (before, after) = try counts.get()
     if let end = server.end() { throw gone(end) }
     if let fault = generator.fault { throw BenchError(.wrongAnswer, "\(contender): \(fault)") }
-    guard after.failures == 0 else {
-      throw BenchError(.workLost, "\(contender): \(after.failures) pieces of background work failed")
+    guard after.count.failures == 0 else {
+      throw BenchError(.workLost, "\(contender): \(after.count.failures) pieces of background work failed")
     }
     return ServeOutcome(
       measured: measured, end: SystemClock.now(), samples: generator.samples, slices: watch.slices,
-      standstills: device.stop(), count: after.since(before), resident: watch.resident, isRealTime: isRealTime
-    )
+      standstills: device.stop(), count: after.count.since(before.count), resident: watch.resident,
+      isRealTime: isRealTime, standing: after.standing)
   }
 
   private func start(_ generator: ServeGenerator, _ begin: Nanoseconds) throws -> (SystemThread, Bool) {
@@ -112,13 +114,14 @@ final class ServeControl {
 
   deinit { close(socket) }
 
-  func statistics() throws -> EngineCount {
+  func statistics() throws -> ServerStatistics {
     guard UnixSocket.send(ServeRequest(id: 0, kind: .statistics).encoded(), to: socket) else {
       throw BenchError.failed("the server takes no questions")
     }
     var reader = MessageReader()
     while UnixSocket.receive(from: socket, into: &reader) != nil {
-      if let response = try reader.nextResponse(), let count = EngineCount(response.counters) { return count }
+      guard let response = try reader.nextResponse() else { continue }
+      if let told = ServerStatistics(response.counters) { return told }
     }
     throw BenchError.failed("the server does not say what it has done")
   }

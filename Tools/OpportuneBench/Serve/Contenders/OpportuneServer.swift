@@ -57,7 +57,8 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     let engine = try await queries.task {
       try await SearchEngine(
         setup, disk: disk, runtime: runtime, cache: cache,
-        popularity: StrandPopularity(try queries.makeStrand(named: "popularity")))
+        popularity: StrandPopularity(try queries.makeStrand(named: "popularity")),
+        standing: { [self] in standing(await scheduler.statistics()) })
     }.value
     let listener = try await foreground.listen(on: .unix(setup.socket))
     queries.task {
@@ -83,6 +84,15 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     try? await running.scheduler.shutdown(within: .seconds(10))
   }
 
+  private func standing(_ statistics: SchedulerStatistics) -> SchedulerStanding {
+    guard target != nil || backgroundLevel != nil else { return SchedulerStanding() }
+    let share = statistics.backgroundShare
+    return SchedulerStanding(
+      share: SchedulerStanding.Share(
+        workers: UInt64(share.workers), eighths: UInt64((share.device * 8).rounded()), cuts: share.cuts,
+        raises: share.raises))
+  }
+
   private static func serve(
     _ socket: FileDescriptor, _ io: AppIO, _ engine: SearchEngine, in app: App
   ) async throws {
@@ -92,10 +102,11 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
       let count = try await io.receive(socket, into: buffer)
       // What is malformed ends its connection, as what follows cannot be read.
       guard count > 0 else { return try await io.close(socket) }
+      let read = app.clock.now
       reader.append(try buffer.bytes(in: 0..<count))
       do {
         while let request = try reader.nextRequest() {
-          let answer = await app.request { await engine.answer(request).encoded() }
+          let answer = await Self.answer(request, readAt: read, engine, in: app)
           try await io.send(socket, from: try IOBuffer(copying: answer))
         }
       } catch let error as EngineError where error.code == .malformed {
@@ -103,6 +114,20 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
       }
     }
   }
+
+  /// Only what the target is about counts for it: what takes long by itself is late, whatever background does.
+  /// It counts from when it was read; the kernel does not say when it came to the socket.
+  private static func answer(
+    _ request: ServeRequest, readAt read: AppClock.Instant, _ engine: SearchEngine, in app: App
+  ) async -> [UInt8] {
+    guard request.kind.countsForTarget else { return await engine.answer(request).encoded() }
+    return await app.request(since: read) { await engine.answer(request).encoded() }
+  }
+}
+
+extension ServeRequest.Kind {
+  /// Whether it is told to a target: a word alone is looked up in some 100 µs.
+  var countsForTarget: Bool { self == .short }
 }
 
 /// What the background does and others may wait for is a task of its app: who waits in the foreground raises

@@ -59,7 +59,8 @@ package struct ServeContender: Sendable {
       "opportune-real-time", "opportune with its foreground in a real-time class, within bounds"
     ) { OpportuneServer(foregroundClass: .realTime()) },
     ServeContender(
-      "opportune-target", "opportune with a target: 99 of 100 requests within 1 ms of their arrival"
+      "opportune-target",
+      "opportune with a target: 99 of 100 short requests answered within 1 ms of being read from the socket"
     ) { OpportuneServer(target: .latency(p99: .milliseconds(1))) },
   ]
 

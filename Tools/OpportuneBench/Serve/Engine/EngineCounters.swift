@@ -28,6 +28,8 @@ struct EngineCount: Equatable, Sendable {
     \.backgroundCPU, \.backgroundRead, \.backgroundWritten,
   ]
 
+  static let size = fields.count
+
   init() {}
 
   var encoded: [UInt64] { Self.fields.map { self[keyPath: $0] } }

@@ -17,6 +17,7 @@ final class SearchEngine: Sendable {
   private let catalogue: Catalogue
   private let documents = DocumentTable()
   private let popularity: any Popularity
+  private let standing: @Sendable () async -> SchedulerStanding?
   private let counted = Mutex(EngineCount())
   private let background: WorkAccount
   private let nextFile = Atomic<Int>(0)
@@ -26,9 +27,11 @@ final class SearchEngine: Sendable {
   /// - Parameters:
   ///   - folder: for the segments that it makes.
   ///   - segments: paths of the index to begin with; the engine removes those that it replaces.
+  ///   - standing: what the server's scheduler says of itself, for the bench.
   init(
     source: String, folder: String, segments: [String], disk: any Disk, files: FileAccess = .direct,
-    runtime: any EngineRuntime, cache: any BlockMemory, popularity: any Popularity = PlainPopularity()
+    runtime: any EngineRuntime, cache: any BlockMemory, popularity: any Popularity = PlainPopularity(),
+    standing: @escaping @Sendable () async -> SchedulerStanding? = { nil }
   ) async throws {
     let background = WorkAccount()
     let disk = CountedDisk(disk: disk, background: background, files: files)
@@ -37,6 +40,7 @@ final class SearchEngine: Sendable {
     self.background = background
     self.runtime = runtime
     self.popularity = popularity
+    self.standing = standing
     // Only background reads the documents.
     self.source = try await DocumentSource(
       opening: source, on: CountedDisk(disk: disk.disk, background: background))
@@ -109,7 +113,7 @@ final class SearchEngine: Sendable {
       response.matches = UInt64(try await find(query.words, in: [segment]).matches)
       response.chunk = UInt32(fresh.chunk)
     case .statistics:
-      response.counters = counters.encoded
+      response.counters = ServerStatistics(count: counters, standing: await standing()).encoded
     }
     return response
   }

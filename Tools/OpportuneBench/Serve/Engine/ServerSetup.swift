@@ -24,10 +24,12 @@ extension SearchEngine {
   /// As every contender starts it, with its own ways to read, to wait, and to keep what both sides use.
   convenience init(
     _ setup: ServerSetup, disk: any Disk = PlainDisk(), runtime: any EngineRuntime = PlainRuntime(),
-    cache: (any BlockMemory)? = nil, popularity: any Popularity = PlainPopularity()
+    cache: (any BlockMemory)? = nil, popularity: any Popularity = PlainPopularity(),
+    standing: @escaping @Sendable () async -> SchedulerStanding? = { nil }
   ) async throws {
     try await self.init(
       source: setup.source, folder: setup.folder, segments: setup.segments, disk: disk, files: setup.files,
-      runtime: runtime, cache: cache ?? LRUBlockMemory(bytes: setup.cacheBytes), popularity: popularity)
+      runtime: runtime, cache: cache ?? LRUBlockMemory(bytes: setup.cacheBytes), popularity: popularity,
+      standing: standing)
   }
 }

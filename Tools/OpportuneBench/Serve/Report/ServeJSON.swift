@@ -33,6 +33,8 @@ package enum ServeJSON {
     let loweredAfterUs: Double?
     let residentMb: Double
     let memoryLimitMb: Double
+    /// At the end of each repeat; left out without a target or a held level.
+    let backgroundShare: [Share]?
 
     init(_ row: ServeReport.Row) {
       let tally = row.tally
@@ -59,6 +61,18 @@ package enum ServeJSON {
       loweredAfterUs = row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil
       residentMb = rounded(tally.residentMegabytes)
       memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
+      backgroundShare = tally.shares.isEmpty ? nil : tally.shares.map(Share.init)
+    }
+  }
+
+  private struct Share: Encodable {
+    let workers: UInt64
+    let deviceEighths: UInt64
+    let cuts: UInt64
+    let raises: UInt64
+
+    init(_ share: SchedulerStanding.Share) {
+      (workers, deviceEighths, cuts, raises) = (share.workers, share.eighths, share.cuts, share.raises)
     }
   }
 

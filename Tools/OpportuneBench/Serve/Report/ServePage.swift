@@ -30,6 +30,7 @@ package enum ServePage {
       }
       parts.append("<h3>What else was done</h3>")
       parts.append(HTMLPage.table(ServeTable.serverHeads, tallies.map(ServeTable.serverCells)))
+      parts += tallies.flatMap(ServeTable.serverNotes).map { "<p>\($0.inHTML)</p>" }
       // Contenders take turns, so each has a strip of the time of its own.
       for one in series {
         parts.append("<figure>\(HTMLCharts.timeline([one], colour: colour))")

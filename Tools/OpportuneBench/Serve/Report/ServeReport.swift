@@ -53,6 +53,8 @@ extension ServeTally {
     let looks = count.cacheHits + count.cacheMisses
     return looks > 0 ? Double(count.cacheHits) / Double(looks) : 0
   }
+  /// What background might have at the end of each repeat; empty without a target or a held level.
+  var shares: [SchedulerStanding.Share] { standings.compactMap(\.share) }
   /// Of all kinds.
   var unanswered: Int { accounts.values.reduce(0) { $0 + $1.unfinished } }
   /// The generator's own: intended to sent.

@@ -18,6 +18,7 @@ package enum ServeTable {
       guard !tallies.isEmpty else { continue }
       lines += ["", "\(load.rawValue): what else was done"]
       lines += ReportTable.align([serverHeads] + tallies.map(serverCells))
+      lines += tallies.flatMap(serverNotes)
     }
     lines.append("")
     if !report.tallies.allSatisfy(\.isRealTime) {
@@ -48,6 +49,15 @@ package enum ServeTable {
     "checked MB", "cache hits", "lowered after ms",
     "MB resident", "refused", "unanswered", "sent late p99, us", "max",
   ]
+
+  /// What a row of the server's table cannot say in a figure.
+  static func serverNotes(_ tally: ServeTally) -> [String] {
+    guard !tally.shares.isEmpty else { return [] }
+    let shares = tally.shares.map { share in
+      "workers \(share.workers), device \(share.eighths)/8, cuts \(share.cuts), raises \(share.raises)"
+    }
+    return ["\(tally.contender): background at the end of each repeat: \(shares.joined(separator: "; "))"]
+  }
 
   static func serverCells(_ tally: ServeTally) -> [String] {
     let late = tally.lateness

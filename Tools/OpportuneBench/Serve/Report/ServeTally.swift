@@ -14,6 +14,8 @@ struct ServeTally: Sendable {
   var heavy: [ChartSeries.Span] = []
   /// Whether the generator was in a real-time class, in every repeat.
   var isRealTime = true
+  /// What the server's scheduler said at the end of each repeat; empty where it has none.
+  var standings: [SchedulerStanding] = []
 
   init(contender: String, load: ServePlan.Load) {
     self.contender = contender
@@ -36,6 +38,7 @@ struct ServeTally: Sendable {
     count = count.adding(outcome.count)
     resident = max(resident, outcome.resident)
     isRealTime = isRealTime && outcome.isRealTime
+    if let standing = outcome.standing { standings.append(standing) }
     func second(_ time: Nanoseconds) -> Double { Double(elapsed(from: runStart, to: time)) / 1e9 }
     for sample in outcome.samples where sample.kind == .heavy {
       let lowered = sample.loweredAfter > 0 ? Double(sample.loweredAfter) : nil
