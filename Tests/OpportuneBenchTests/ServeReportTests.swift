@@ -54,6 +54,7 @@ import Testing
     let latency = try #require(short["latency_us"] as? [String: Double])
     #expect(Set(latency.keys) == ["p50", "p90", "p99", "p999", "max"])
     #expect(latency["p50"] == 1000)
+    #expect(short["with_left_out_us"] as? [String: Double] == latency && short["left_out"] as? Int == 0)
     // They add up to the latency.
     #expect(
       short["spent_us"] as? [String: Double]
@@ -67,8 +68,9 @@ import Testing
       results[2]["request"] as? String == "heavy" && results[2]["lowered_after_us"] as? Double == 10_000)
   }
 
-  /// What a hypervisor does to a machine's disk says nothing of a contender.
-  @Test func requestsOfAStandstillAreLeftOut() {
+  // R-CARD-06: what a hypervisor does to a machine's disk says nothing of a contender; but an answer that
+  // never came is always told, and so are the figures with all.
+  @Test func requestsOfAStandstillAreLeftOut() throws {
     let ms: UInt64 = 1_000_000
     func short(_ intended: UInt64, _ answered: UInt64) -> ServeSample {
       ServeSample(kind: .short, question: 0, intended: intended, sent: intended, answered: answered)
@@ -77,17 +79,42 @@ import Testing
     let others = [short(90 * ms, 99 * ms), short(711 * ms, 715 * ms)]
     let outcome = ServeOutcome(
       measured: 1..<1000 * ms, end: 1000 * ms, samples: caught + others + [short(600 * ms, 0)], slices: [],
-      standstills: [100 * ms..<700 * ms], count: EngineCount(), resident: 0, isRealTime: true)
+      standstills: [100 * ms..<700 * ms, 800 * ms..<900 * ms], count: EngineCount(), resident: 0,
+      isRealTime: true)
     #expect(caught.allSatisfy(outcome.isCaught) && !others.contains(where: outcome.isCaught))
     var tally = ServeTally(contender: "threads", load: .full)
     tally.count(outcome, rule: NoiseRule(), cores: 2, runStart: 0)
-    #expect(tally.accounts[.short]?.intendedFinish.count == 2)
+    let account = try #require(tally.accounts[.short])
+    #expect(account.intendedFinish.count == 3 && account.unfinished == 1 && tally.unanswered == 1)
+    let report = ServeReport(machine: .current(), noise: NoiseReport(), tallies: [tally], notes: [])
+    let row = try #require(report.rows.first)
+    #expect(row.leftOut == 3 && row.whole.samples == 6 && row.whole.unfinished == 1)
+    let (latest, ofAll) = (try #require(row.latency.max), try #require(row.latencyOfAll.max))
+    #expect(abs(latest - 400_000) < 1000 && abs(ofAll - 550_000) < 1000)
+    let json = try ServeJSON.encode(report)
+    #expect(json.contains("\"left_out\" : 3") && json.contains("\"with_left_out_us\""))
+    #expect(ServeTable.render(report).contains("the same with those that are left out"))
+    #expect(ServePage.render(report).contains("The same with those that are left out"))
+    #expect(!ServeTable.render(self.report()).contains("those that are left out, us"))
     var noise = NoiseReport()
-    noise.count(standstills: outcome.standstills + [800 * ms..<900 * ms])
+    noise.count(standstills: outcome.standstills)
     #expect(noise.standstills == 2 && noise.standstillSeconds == 0.7 && noise.standstillMax == 0.6)
     let footer = ReportTable.footer(noise, wasInterrupted: false).joined()
     #expect(footer.contains("the device stood still 2 times, 0.70 s in all, 0.60 s at most"))
     #expect(!ReportTable.footer(NoiseReport(), wasInterrupted: false).joined().contains("stood still"))
+  }
+
+  /// Where no answer came in time that counts, there is a row all the same, which says so.
+  @Test func aRowOfNothingButLeftOutRequestsIsTold() throws {
+    let sample = ServeSample(kind: .short, question: 0, intended: 20, sent: 20, answered: 90)
+    let outcome = ServeOutcome(
+      measured: 1..<1000, end: 1000, samples: [sample], slices: [], standstills: [10..<100],
+      count: EngineCount(), resident: 0, isRealTime: true)
+    var tally = ServeTally(contender: "threads", load: .full)
+    tally.count(outcome, rule: NoiseRule(), cores: 2, runStart: 0)
+    let report = ServeReport(machine: .current(), noise: NoiseReport(), tallies: [tally], notes: [])
+    let row = try #require(report.rows.first)
+    #expect(row.leftOut == 1 && row.latency.max == nil && row.latencyOfAll.max != nil)
   }
 
   /// It had something to do all the time, and ended nothing.

@@ -101,7 +101,8 @@ package enum ReportTable {
     if noise.standstills > 0 {
       lines.append(
         "the device stood still \(noise.standstills) times, \(fixed(noise.standstillSeconds, 2)) s in all, "
-          + "\(fixed(noise.standstillMax, 2)) s at most; requests that were under way then are left out")
+          + "\(fixed(noise.standstillMax, 2)) s at most; requests that were under way then are left out, "
+          + "and in the figures with those that are")
     }
     if noise.otherProgramsShare > 0.1 {
       lines.append("warning: other programs were busy; compare only within this run")

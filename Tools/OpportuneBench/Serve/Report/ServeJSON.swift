@@ -12,6 +12,9 @@ package enum ServeJSON {
     let load: String
     let request: String
     let latencyUs: KnownPercentiles
+    /// With those that are left out of it, and how many those are.
+    let withLeftOutUs: KnownPercentiles
+    let leftOut: Int
     /// Means of all that were answered, and of the latest hundredth; left out where those are too few.
     let spentUs: Spent
     let latestSpentUs: Spent?
@@ -42,6 +45,8 @@ package enum ServeJSON {
       load = tally.load.rawValue
       request = row.name
       latencyUs = row.latency
+      withLeftOutUs = row.latencyOfAll
+      leftOut = row.leftOut
       spentUs = Spent(row.spending.all)
       latestSpentUs = row.spending.late.requests > 0 ? Spent(row.spending.late) : nil
       requests = row.account.samples

@@ -25,6 +25,10 @@ package enum ServePage {
         guard !rows.isEmpty else { continue }
         parts.append("<h3>\(kind) requests, µs</h3>")
         parts.append(HTMLPage.table(ServeTable.latencyHeads, rows.map(ServeTable.latencyCells)))
+        if rows.contains(where: { $0.leftOut > 0 }) {
+          parts.append("<h4>The same with those that are left out, µs</h4>")
+          parts.append(HTMLPage.table(ServeTable.leftOutHeads, rows.map(ServeTable.leftOutCells)))
+        }
         parts.append("<h4>Where the time went, mean µs</h4>")
         parts.append(HTMLPage.table(ServeTable.spentHeads, rows.flatMap(ServeTable.spentCells)))
       }

@@ -14,11 +14,16 @@ package struct ServeReport: Sendable {
     let tally: ServeTally
     let kind: ServeRequest.Kind
     let account: LatencyAccount
+    /// With those that are left out.
+    let whole: LatencyAccount
     let spending: ServeSpending
 
     var name: String { String(describing: kind) }
     /// Intended keystroke to answer.
     var latency: KnownPercentiles { KnownPercentiles(account.intendedFinish) }
+    var latencyOfAll: KnownPercentiles { KnownPercentiles(whole.intendedFinish) }
+    /// Requests that were under way while the device stood still, or intended while the host took the CPU.
+    var leftOut: Int { whole.samples - account.samples }
   }
 
   /// In the order of the kinds, idle before full, contenders as they come.
@@ -27,7 +32,9 @@ package struct ServeReport: Sendable {
       ServeRequest.Kind.allCases.flatMap { kind in
         tallies.filter { $0.load == load }.compactMap { tally in
           tally.accounts[kind].map {
-            Row(tally: tally, kind: kind, account: $0, spending: tally.spending[kind] ?? ServeSpending())
+            Row(
+              tally: tally, kind: kind, account: $0, whole: tally.whole[kind] ?? $0,
+              spending: tally.spending[kind] ?? ServeSpending())
           }
         }
       }

@@ -10,6 +10,7 @@ package enum ServeTable {
         guard !own.isEmpty else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
         lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
+        lines += withLeftOut(own)
         guard own.contains(where: { $0.spending.all.requests > 0 }) else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: where the time went, mean us"]
         lines += ReportTable.align([spentHeads] + own.flatMap(spentCells))
@@ -32,6 +33,19 @@ package enum ServeTable {
 
   static func latencyCells(_ row: ServeReport.Row) -> [String] {
     [row.tally.contender] + row.latency.cells + [String(row.account.samples)]
+  }
+
+  static let leftOutHeads = ["contender", "p99", "p99.9", "max", "left out"]
+
+  static func leftOutCells(_ row: ServeReport.Row) -> [String] {
+    [row.tally.contender] + row.latencyOfAll.cells.suffix(3) + [String(row.leftOut)]
+  }
+
+  /// The figures of all requests as well, where some are left out: a reader sees what that changes.
+  private static func withLeftOut(_ rows: [ServeReport.Row]) -> [String] {
+    guard rows.contains(where: { $0.leftOut > 0 }) else { return [] }
+    return ["", "the same with those that are left out, us"]
+      + ReportTable.align([leftOutHeads] + rows.map(leftOutCells))
   }
 
   static let spentHeads = ["contender"] + ServeTimeSpent.Part.allCases.map(\.head) + ["requests"]

@@ -5,6 +5,8 @@ struct ServeTally: Sendable {
   let contender: String
   let load: ServePlan.Load
   var accounts: [ServeRequest.Kind: LatencyAccount] = [:]
+  /// With those that are left out of ``accounts``.
+  var whole: [ServeRequest.Kind: LatencyAccount] = [:]
   var spending: [ServeRequest.Kind: ServeSpending] = [:]
   var count = EngineCount()
   var resident: UInt64 = 0
@@ -25,15 +27,17 @@ struct ServeTally: Sendable {
   mutating func count(_ outcome: ServeOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
     let leftOut = rule.leftOut(outcome.slices, cores: cores)
     for kind in ServeRequest.Kind.allCases where kind != .statistics {
-      let samples = outcome.samples.filter { $0.kind == kind && !outcome.isCaught($0) }
-      guard !samples.isEmpty else { continue }
-      let isLeftOut = { (time: Nanoseconds) in
-        // Heavy requests on an idle machine come behind the window.
-        time < outcome.measured.lowerBound || leftOut.contains { $0.contains(time) }
+      // Heavy requests on an idle machine come behind the window.
+      let measured = outcome.samples.filter { $0.kind == kind && $0.intended >= outcome.measured.lowerBound }
+      guard !measured.isEmpty else { continue }
+      let counted = measured.filter { sample in
+        // No disturbance excuses an answer that never came.
+        sample.answered == 0
+          || !outcome.isCaught(sample) && !leftOut.contains { $0.contains(sample.intended) }
       }
-      accounts[kind, default: LatencyAccount()].count(
-        samples.map(\.times), windowEnd: outcome.end, isLeftOut: isLeftOut)
-      spending[kind, default: ServeSpending()].count(samples.filter { !isLeftOut($0.intended) })
+      whole[kind, default: LatencyAccount()].count(measured.map(\.times), windowEnd: outcome.end)
+      accounts[kind, default: LatencyAccount()].count(counted.map(\.times), windowEnd: outcome.end)
+      spending[kind, default: ServeSpending()].count(counted)
     }
     count = count.adding(outcome.count)
     resident = max(resident, outcome.resident)
@@ -65,10 +69,12 @@ struct ServeTally: Sendable {
 
 extension ServeOutcome {
   /// Whether the device stood still while the request was under way, or just before it came: of those that
-  /// queued up then it may have to wait for some.
+  /// queued up then it may have to wait for some. One that was never answered is the server's own fault.
   func isCaught(_ sample: ServeSample) -> Bool {
-    let answered = sample.answered == 0 ? end : sample.answered
-    return standstills.contains { sample.intended < $0.upperBound + 10_000_000 && answered > $0.lowerBound }
+    guard sample.answered != 0 else { return false }
+    return standstills.contains {
+      sample.intended < $0.upperBound + 10_000_000 && sample.answered > $0.lowerBound
+    }
   }
 }
 
