@@ -104,6 +104,38 @@ import Testing
     #expect(!ReportTable.footer(NoiseReport(), wasInterrupted: false).joined().contains("stood still"))
   }
 
+  // R-CARD-06: one repeat that went otherwise is seen, which a pooled figure hides.
+  @Test func eachRepeatIsTold() throws {
+    let ms: UInt64 = 1_000_000
+    var tally = ServeTally(contender: "threads", load: .full)
+    for (latency, count) in [(4, 100), (1, 100), (2, 100), (9, 10)] as [(UInt64, Int)] {
+      let samples = (0..<count).map { number in
+        let intended = UInt64(number + 1) * ms
+        return ServeSample(
+          kind: .short, question: 0, intended: intended, sent: intended, answered: intended + latency * ms)
+      }
+      let outcome = ServeOutcome(
+        measured: 1..<1000 * ms, end: 1000 * ms, samples: samples, slices: [], count: EngineCount(),
+        resident: 0, isRealTime: true)
+      tally.count(outcome, rule: NoiseRule(), cores: 2, runStart: 0)
+    }
+    let repeats = RepeatedPercentiles(tally.shortOfRepeats)
+    #expect(repeats.p50.map { $0.map { Int(($0 / 1000).rounded()) } } == [4, 1, 2, nil])
+    #expect(repeats.max.map { $0.map { Int(($0 / 1000).rounded()) } } == [4, 1, 2, 9])
+    let report = ServeReport(machine: .current(), noise: NoiseReport(), tallies: [tally], notes: [])
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report).utf8))
+    let results = try #require((json as? [String: Any])?["results"] as? [[String: Any]])
+    let told = try #require(results[0]["repeats_us"] as? [String: [Any]])
+    #expect(Set(told.keys) == ["p50", "p90", "p99", "p999", "max"])
+    #expect(told.values.allSatisfy { $0.count == 4 })
+    #expect(told["p99"]?.last is NSNull)
+    // The median of the three that have one.
+    #expect(repeats.cells[0].hasPrefix("2,0") && repeats.cells[0].contains("(1,0"), "\(repeats.cells)")
+    #expect(ServeTable.render(report).contains("the same by repeat: median (least–most) over the repeats"))
+    #expect(ServePage.render(report).contains("By repeat: median (least–most) over the repeats"))
+    #expect(!ServeTable.render(self.report()).contains("by repeat"))
+  }
+
   /// Where no answer came in time that counts, there is a row all the same, which says so.
   @Test func aRowOfNothingButLeftOutRequestsIsTold() throws {
     let sample = ServeSample(kind: .short, question: 0, intended: 20, sent: 20, answered: 90)

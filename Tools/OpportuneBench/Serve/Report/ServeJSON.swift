@@ -15,6 +15,8 @@ package enum ServeJSON {
     /// With those that are left out of it, and how many those are.
     let withLeftOutUs: KnownPercentiles
     let leftOut: Int
+    /// The values of each repeat, of short requests alone.
+    let repeatsUs: RepeatedPercentiles?
     /// Means of all that were answered, and of the latest hundredth; left out where those are too few.
     let spentUs: Spent
     let latestSpentUs: Spent?
@@ -47,6 +49,7 @@ package enum ServeJSON {
       latencyUs = row.latency
       withLeftOutUs = row.latencyOfAll
       leftOut = row.leftOut
+      repeatsUs = row.repeats
       spentUs = Spent(row.spending.all)
       latestSpentUs = row.spending.late.requests > 0 ? Spent(row.spending.late) : nil
       requests = row.account.samples

@@ -29,6 +29,11 @@ package enum ServePage {
           parts.append("<h4>The same with those that are left out, µs</h4>")
           parts.append(HTMLPage.table(ServeTable.leftOutHeads, rows.map(ServeTable.leftOutCells)))
         }
+        let repeats = rows.compactMap(ServeTable.repeatCells)
+        if !repeats.isEmpty {
+          parts.append("<h4>By repeat: median (least–most) over the repeats, µs</h4>")
+          parts.append(HTMLPage.table(ServeTable.repeatHeads, repeats))
+        }
         parts.append("<h4>Where the time went, mean µs</h4>")
         parts.append(HTMLPage.table(ServeTable.spentHeads, rows.flatMap(ServeTable.spentCells)))
       }

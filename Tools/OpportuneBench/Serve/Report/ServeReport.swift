@@ -22,6 +22,10 @@ package struct ServeReport: Sendable {
     /// Intended keystroke to answer.
     var latency: KnownPercentiles { KnownPercentiles(account.intendedFinish) }
     var latencyOfAll: KnownPercentiles { KnownPercentiles(whole.intendedFinish) }
+    /// Of short requests in each repeat; nil of other kinds.
+    var repeats: RepeatedPercentiles? {
+      kind == .short ? RepeatedPercentiles(tally.shortOfRepeats) : nil
+    }
     /// Requests that were under way while the device stood still, or intended while the host took the CPU.
     var leftOut: Int { whole.samples - account.samples }
   }

@@ -11,6 +11,7 @@ package enum ServeTable {
         lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
         lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
         lines += withLeftOut(own)
+        lines += repeats(own)
         guard own.contains(where: { $0.spending.all.requests > 0 }) else { continue }
         lines += ["", "\(load.rawValue), \(kind) requests: where the time went, mean us"]
         lines += ReportTable.align([spentHeads] + own.flatMap(spentCells))
@@ -46,6 +47,21 @@ package enum ServeTable {
     guard rows.contains(where: { $0.leftOut > 0 }) else { return [] }
     return ["", "the same with those that are left out, us"]
       + ReportTable.align([leftOutHeads] + rows.map(leftOutCells))
+  }
+
+  static let repeatHeads = ["contender", "p50", "p90", "p99", "p99.9", "max"]
+
+  /// nil where there is one repeat, or none is told.
+  static func repeatCells(_ row: ServeReport.Row) -> [String]? {
+    guard let repeats = row.repeats, repeats.max.count > 1 else { return nil }
+    return [row.tally.contender] + repeats.cells
+  }
+
+  private static func repeats(_ rows: [ServeReport.Row]) -> [String] {
+    let cells = rows.compactMap(repeatCells)
+    guard !cells.isEmpty else { return [] }
+    return ["", "the same by repeat: median (least–most) over the repeats, us"]
+      + ReportTable.align([repeatHeads] + cells)
   }
 
   static let spentHeads = ["contender"] + ServeTimeSpent.Part.allCases.map(\.head) + ["requests"]

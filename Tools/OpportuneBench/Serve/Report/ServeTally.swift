@@ -7,6 +7,8 @@ struct ServeTally: Sendable {
   var accounts: [ServeRequest.Kind: LatencyAccount] = [:]
   /// With those that are left out of ``accounts``.
   var whole: [ServeRequest.Kind: LatencyAccount] = [:]
+  /// Short requests of each repeat apart, as in ``accounts``.
+  var shortOfRepeats: [TimeHistogram] = []
   var spending: [ServeRequest.Kind: ServeSpending] = [:]
   var count = EngineCount()
   var resident: UInt64 = 0
@@ -36,7 +38,10 @@ struct ServeTally: Sendable {
           || !outcome.isCaught(sample) && !leftOut.contains { $0.contains(sample.intended) }
       }
       whole[kind, default: LatencyAccount()].count(measured.map(\.times), windowEnd: outcome.end)
-      accounts[kind, default: LatencyAccount()].count(counted.map(\.times), windowEnd: outcome.end)
+      var account = LatencyAccount()
+      account.count(counted.map(\.times), windowEnd: outcome.end)
+      accounts[kind, default: LatencyAccount()].add(account)
+      if kind == .short { shortOfRepeats.append(account.intendedFinish) }
       spending[kind, default: ServeSpending()].count(counted)
     }
     count = count.adding(outcome.count)
