@@ -242,14 +242,58 @@ import Testing
     #expect(!without.contains("at the end of each repeat"))
   }
 
+  // R-CARD-06: a row of a contender that was refused what it is of says so.
+  @Test(arguments: [
+    (SchedulerStanding.Access.refused, "opportune: the real-time class was refused" as String?),
+    (.realtimeKit, "opportune: in the real-time class were the I/O broker's threads alone"),
+    (.roundRobin, nil),
+  ])
+  func whoWasInTheRealTimeClassIsTold(_ access: SchedulerStanding.Access, note: String?) throws {
+    let report = report(standing: SchedulerStanding(realTime: access))
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report).utf8))
+    let results = try #require((json as? [String: Any])?["results"] as? [[String: Any]])
+    #expect(results[0]["real_time"] as? String == access.rawValue && results[1]["real_time"] == nil)
+    let table = ServeTable.render(report)
+    #expect(note.map { table.contains($0) } ?? !table.contains("opportune: "), "\(table)")
+  }
+
+  /// The least of all repeats counts.
+  @Test func oneRepeatThatWasRefusedIsTold() {
+    var tally = ServeTally(contender: "opportune-real-time", load: .full)
+    #expect(tally.realTime == nil)
+    tally.standings = [.refused, .roundRobin].map { SchedulerStanding(realTime: $0) }
+    #expect(tally.realTime == .refused)
+  }
+
+  // R-CARD-06: a run can be made again from what its JSON says.
+  @Test func whatTheRunWasOfIsTold() throws {
+    var report = report()
+    #expect(try !ServeJSON.encode(report).contains("\"version\""))
+    report.options = try ServeOptions(
+      contenders: ["threads"], loads: ["full"], seconds: 4, repeats: 2, connections: 3, heavy: 2,
+      files: "cached", trees: ["."], version: "opportune 1.2.3 (release build, commit 0123abc)")
+    let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report).utf8))
+    let document = try #require(json as? [String: Any])
+    #expect(document["version"] as? String == "opportune 1.2.3 (release build, commit 0123abc)")
+    let options = try #require(document["options"] as? [String: Any])
+    #expect(options["contenders"] as? [String] == ["threads"] && options["loads"] as? [String] == ["full"])
+    #expect(options["seconds"] as? Double == 4 && options["repeats"] as? Int == 2)
+    #expect(options["connections"] as? Int == 3 && options["heavy"] as? Int == 2)
+    #expect(options["files"] as? String == "cached" && options["trees"] as? [String] == ["."])
+    #expect(options["folder"] as? String == "/var/tmp" && document["machine"] != nil)
+  }
+
   @Test func whatAServerTellsIsReadAsItWasWritten() {
     let share = SchedulerStanding.Share(workers: 2, eighths: 8, cuts: 1, raises: 4)
-    for standing in [nil, SchedulerStanding(), SchedulerStanding(share: share)] {
+    let standings = [nil, SchedulerStanding(), SchedulerStanding(share: share)]
+    let asked = SchedulerStanding.Access.allCases.map { SchedulerStanding(share: share, realTime: $0) }
+    for standing in standings + asked {
       let told = ServerStatistics(count: EngineCount(), standing: standing)
       #expect(ServerStatistics(told.encoded) == told)
       #expect(ServerStatistics(told.encoded + [0]) == nil)
     }
     #expect(ServerStatistics([1]) == nil)
+    #expect(SchedulerStanding([9, 0, 0, 0, 0, 0]) == nil)
   }
 
   @Test func countersAreDifferencesAndSums() {

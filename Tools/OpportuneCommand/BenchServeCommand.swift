@@ -87,7 +87,8 @@ struct BenchServeCommand: MeasuringCommand {
   func options() throws(BenchError) -> ServeOptions {
     try ServeOptions(
       contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
-      connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival)
+      connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival,
+      version: OpportuneCommand.configuration.version)
   }
 
   private static func windows() -> String {

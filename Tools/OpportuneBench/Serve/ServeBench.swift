@@ -35,7 +35,8 @@ package struct ServeBench: BlockingBench {
     let folder = try ScratchFolder(in: options.folder)
     progress("indexing it, and counting what the answers must be")
     var report = ServeReport(
-      machine: machine, noise: NoiseReport(), tallies: [], notes: [corpus.summary], wasInterrupted: true)
+      machine: machine, noise: NoiseReport(), tallies: [], notes: [corpus.summary], wasInterrupted: true,
+      options: options)
     guard let data = try ServeData.prepare(corpus, in: folder.path, isInterrupted: isInterrupted) else {
       return report
     }

@@ -1,3 +1,4 @@
+import Opportune
 import OpportuneBase
 
 /// What `opportune bench serve` is to run, checked.
@@ -17,6 +18,8 @@ package struct ServeOptions: Sendable {
   package let folder: String
   /// SwiftNIO's server, a program of `bench/`.
   package let nioRival: String?
+  /// Of the program, and its commit, as it prints them; for the report.
+  let version: String
 
   /// What a server may have of memory, and what of that is for blocks.
   static let memoryMebibytes = 192
@@ -26,7 +29,8 @@ package struct ServeOptions: Sendable {
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
     connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
-    trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil
+    trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil,
+    version: String = OpportuneBuild.description
   ) throws(BenchError) {
     self.seconds = try BenchError.check(seconds, "--seconds", 0.5...3600)
     self.repeats = try BenchError.check(repeats, "--repeats", 1...100)
@@ -44,6 +48,7 @@ package struct ServeOptions: Sendable {
     self.files = access
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
     self.nioRival = nioRival
+    self.version = version
   }
 
   /// What was asked beside the loads, for the report.

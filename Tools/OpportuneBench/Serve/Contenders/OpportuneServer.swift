@@ -85,12 +85,13 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
   }
 
   private func standing(_ statistics: SchedulerStatistics) -> SchedulerStanding {
-    guard target != nil || backgroundLevel != nil else { return SchedulerStanding() }
+    let access = statistics.realTimeForeground?.access
+    guard target != nil || backgroundLevel != nil else { return SchedulerStanding(realTime: access) }
     let share = statistics.backgroundShare
     return SchedulerStanding(
       share: SchedulerStanding.Share(
         workers: UInt64(share.workers), eighths: UInt64((share.device * 8).rounded()), cuts: share.cuts,
-        raises: share.raises))
+        raises: share.raises), realTime: access)
   }
 
   private static func serve(

@@ -1,3 +1,5 @@
+import Opportune
+
 /// What the scheduler of a server says of itself, of those servers that have one.
 struct SchedulerStanding: Equatable, Sendable {
   /// What a target, or a level that is held, leaves the background.
@@ -13,20 +15,29 @@ struct SchedulerStanding: Equatable, Sendable {
 
   /// nil where there is neither a target nor a level.
   var share: Share?
+  /// Who may be in the real-time class; nil where the server does not ask for it.
+  var realTime: Access?
 
-  static let size = 5
+  typealias Access = RealTimeForegroundStatistics.Access
+
+  static let size = 6
 
   var encoded: [UInt64] {
-    guard let share else { return [UInt64](repeating: 0, count: Self.size) }
-    return [1, share.workers, share.eighths, share.cuts, share.raises]
+    let access = realTime.flatMap { Access.allCases.firstIndex(of: $0) }.map { UInt64($0) + 1 } ?? 0
+    guard let share else { return [access] + [UInt64](repeating: 0, count: Self.size - 1) }
+    return [access, 1, share.workers, share.eighths, share.cuts, share.raises]
   }
 
-  init(share: Share? = nil) { self.share = share }
+  init(share: Share? = nil, realTime: Access? = nil) {
+    self.share = share
+    self.realTime = realTime
+  }
 
   init?(_ counters: [UInt64]) {
-    guard counters.count == Self.size else { return nil }
-    guard counters[0] == 1 else { return }
-    share = Share(workers: counters[1], eighths: counters[2], cuts: counters[3], raises: counters[4])
+    guard counters.count == Self.size, counters[0] <= UInt64(Access.allCases.count) else { return nil }
+    if counters[0] > 0 { realTime = Access.allCases[Int(counters[0]) - 1] }
+    guard counters[1] == 1 else { return }
+    share = Share(workers: counters[2], eighths: counters[3], cuts: counters[4], raises: counters[5])
   }
 }
 

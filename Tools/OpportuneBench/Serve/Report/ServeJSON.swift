@@ -2,9 +2,49 @@
 package enum ServeJSON {
   package static func encode(_ report: ServeReport) throws -> String {
     try ReportJSON.text(
-      of: ReportJSON.MeasuredRun(
-        machine: report.machine, noise: ReportJSON.Noise(report.noise), results: report.rows.map(Row.init),
-        notes: report.notes, interrupted: report.wasInterrupted, seconds: rounded(report.seconds)))
+      of: Run(
+        options: report.options,
+        measured: ReportJSON.MeasuredRun(
+          machine: report.machine, noise: ReportJSON.Noise(report.noise), results: report.rows.map(Row.init),
+          notes: report.notes, interrupted: report.wasInterrupted, seconds: rounded(report.seconds))))
+  }
+
+  /// A run, and what it was of, so that it can be made again.
+  private struct Run: Encodable {
+    let options: ServeOptions?
+    let measured: ReportJSON.MeasuredRun<Row>
+
+    private enum CodingKeys: CodingKey {
+      case version, options
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      try measured.encode(to: encoder)
+      var values = encoder.container(keyedBy: CodingKeys.self)
+      try values.encodeIfPresent(options?.version, forKey: .version)
+      try values.encodeIfPresent(options.map(Options.init), forKey: .options)
+    }
+  }
+
+  private struct Options: Encodable {
+    let contenders: [String]
+    let loads: [String]
+    let seconds: Double
+    let repeats: Int
+    let connections: Int
+    let heavy: Int
+    let files: FileAccess
+    let trees: [String]
+    let folder: String
+    let nioRival: String?
+
+    init(_ options: ServeOptions) {
+      contenders = options.contenders.map(\.name)
+      loads = options.loads.map(\.rawValue)
+      (seconds, repeats) = (options.seconds, options.repeats)
+      (connections, heavy, files) = (options.connections, options.heavy, options.files)
+      (trees, folder, nioRival) = (options.trees, options.folder, options.nioRival)
+    }
   }
 
   private struct Row: Encodable {
@@ -40,6 +80,8 @@ package enum ServeJSON {
     let memoryLimitMb: Double
     /// At the end of each repeat; left out without a target or a held level.
     let backgroundShare: [Share]?
+    /// Who was in the real-time class; left out where nobody was to be.
+    let realTime: SchedulerStanding.Access?
 
     init(_ row: ServeReport.Row) {
       let tally = row.tally
@@ -70,6 +112,7 @@ package enum ServeJSON {
       residentMb = rounded(tally.residentMegabytes)
       memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
       backgroundShare = tally.shares.isEmpty ? nil : tally.shares.map(Share.init)
+      realTime = tally.realTime
     }
   }
 

@@ -8,6 +8,8 @@ package struct ServeReport: Sendable {
   package var wasInterrupted = false
   package var seconds = 0.0
   package var failure: BenchError?
+  /// What it was a run of.
+  var options: ServeOptions?
 
   /// One kind of request of one contender under one load. Times in microseconds.
   struct Row: Sendable {
@@ -66,6 +68,11 @@ extension ServeTally {
   }
   /// What background might have at the end of each repeat; empty without a target or a held level.
   var shares: [SchedulerStanding.Share] { standings.compactMap(\.share) }
+  /// Who was in the real-time class, in the repeat with the least of it; nil where nobody was to be.
+  var realTime: SchedulerStanding.Access? {
+    let all = Set(standings.compactMap(\.realTime))
+    return SchedulerStanding.Access.allCases.last(where: all.contains)
+  }
   /// Of all kinds.
   var unanswered: Int { accounts.values.reduce(0) { $0 + $1.unfinished } }
   /// The generator's own: intended to sent.

@@ -82,11 +82,23 @@ package enum ServeTable {
 
   /// What a row of the server's table cannot say in a figure.
   static func serverNotes(_ tally: ServeTally) -> [String] {
-    guard !tally.shares.isEmpty else { return [] }
+    [shareNote(tally), realTimeNote(tally)].compactMap { $0.map { "\(tally.contender): \($0)" } }
+  }
+
+  private static func shareNote(_ tally: ServeTally) -> String? {
+    guard !tally.shares.isEmpty else { return nil }
     let shares = tally.shares.map { share in
       "workers \(share.workers), device \(share.eighths)/8, cuts \(share.cuts), raises \(share.raises)"
     }
-    return ["\(tally.contender): background at the end of each repeat: \(shares.joined(separator: "; "))"]
+    return "background at the end of each repeat: \(shares.joined(separator: "; "))"
+  }
+
+  private static func realTimeNote(_ tally: ServeTally) -> String? {
+    switch tally.realTime {
+    case .refused: "the real-time class was refused, so it ran without"
+    case .realtimeKit: "in the real-time class were the I/O broker's threads alone, by leave of RealtimeKit"
+    case .roundRobin, nil: nil
+    }
   }
 
   static func serverCells(_ tally: ServeTally) -> [String] {
