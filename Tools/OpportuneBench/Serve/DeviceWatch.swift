@@ -4,8 +4,8 @@ import OpportuneHost
 import Synchronization
 
 /// When a block device ended nothing that it had to do, though it had something. A hypervisor that holds a
-/// machine to a rate does that to it, for a second and more. So may what runs here, with a flush of hundreds of
-/// megabytes, and the counters do not tell which it was: figures with and without are told.
+/// machine to a rate does that to it, for a second and more. So may what runs here, with a flush of hundreds
+/// of megabytes, and the counters do not tell which it was: figures with and without are told.
 ///
 /// A plain value: clocks and counters in, times out.
 struct StandstillFinder: Sendable {

@@ -116,8 +116,8 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
     }
   }
 
-  /// Only what the target is about counts for it: what takes long by itself is late, whatever background does.
-  /// It counts from when it was read; the kernel does not say when it came to the socket.
+  /// Only what the target is about counts for it: what takes long by itself is late, whatever background
+  /// does. It counts from when it was read; the kernel does not say when it came to the socket.
   private static func answer(
     _ request: ServeRequest, readAt read: AppClock.Instant, _ engine: SearchEngine, in app: App
   ) async -> [UInt8] {
