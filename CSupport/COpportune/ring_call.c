@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define IOPRIO_WHO_PROCESS 1
+#define PRIORITY_CLASS_SHIFT 13
 
 static void *pointer(uint64_t address) {
     return (void *)(uintptr_t)address;
@@ -93,23 +94,40 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     return ring_call(&now);
 }
 
-int32_t opp_ring_read(const opp_ring_op *op) {
-    OPP_ASSERT(op->code == OPP_RING_READ);
-    return ring_call(op);
+static int priority_value(uint8_t priority) {
+    return priority == OPP_RING_PRIORITY_NONE ? 0 :
+        priority << PRIORITY_CLASS_SHIFT | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
 }
 
 void ring_set_thread_priority(uint8_t priority) {
-    int value = priority == OPP_RING_PRIORITY_NONE ? 0 :
-        priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
     /* best effort: without it the order is the same */
-    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
+    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority_value(priority));
 }
 
-void opp_ring_raise_thread(void) {
-    static _Thread_local bool is_raised;
-    if (is_raised) return;
-    is_raised = true;
-    ring_set_thread_priority(OPP_RING_PRIORITY_REAL_TIME);
+/* What the thread has: it may be somebody else's choice, such as a host's. -1: the kernel tells nothing. */
+static long thread_priority(void) {
+    long value = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+    /* Of a thread that was given none, Linux before 5.18 tells a level too, and would not take that back. */
+    return value > 0 && value >> PRIORITY_CLASS_SHIFT == 0 ? 0 : value;
+}
+
+/*
+ * preadv2() takes no priority with the call, unlike a request of io_uring: only the thread can have one. It
+ * has it for the time of the read alone, since what else the thread reads, for this job or the next one, is
+ * no request. That takes three system calls, less than a microsecond of a read that waits for the device. A
+ * read that needs no waiting has been done before, see opp_ring_try(), and takes none of them.
+ */
+int32_t opp_ring_read(const opp_ring_op *op) {
+    /* Once is enough: who may not raise one read may not raise the next. */
+    static _Thread_local bool is_refused;
+    OPP_ASSERT(op->code == OPP_RING_READ);
+    if (op->priority == OPP_RING_PRIORITY_NONE || is_refused) return ring_call(op);
+    long own = thread_priority();
+    is_refused =
+        own < 0 || syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority_value(op->priority)) != 0;
+    int32_t result = ring_call(op);
+    if (!is_refused) (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, (int)own);
+    return result;
 }
 
 bool opp_file_is_direct(int fd) {

@@ -91,3 +91,15 @@ int io_test_attach_ebpf(int socket) {
     close(fd);
     return error;
 }
+
+enum { who_process = 1, class_shift = 13, class_real_time = 1 };
+
+int io_test_io_class(int thread) {
+    long value = syscall(SYS_ioprio_get, who_process, thread);
+    return value < 0 ? -errno : (int)(value >> class_shift);
+}
+
+int io_test_may_be_real_time(void) {
+    if (syscall(SYS_ioprio_set, who_process, 0, class_real_time << class_shift | 4) != 0) return 0;
+    return syscall(SYS_ioprio_set, who_process, 0, 0) == 0;
+}

@@ -1,7 +1,9 @@
+import CIOTestSupport
 import COpportune
 import Dispatch
 import Glibc
 import OpportuneScheduler
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -82,6 +84,55 @@ import Testing
       #expect(try await read(file, io, front, blocks: 65) == 65 * Self.block)
       #expect(try await read(file, backIO, back) == Self.block)
       #expect(try await handedOver() == before + 3)
+      await broker.shutdown()
+      try await scheduler.shutdown()
+    }
+  }
+
+  /// Who reads, and until when.
+  private final class Reader: Sendable {
+    // relaxed, both: one thread tells another something that orders nothing.
+    let thread = Atomic<Int32>(0)
+    let isSeen = Atomic<Bool>(false)
+  }
+
+  // R-DISK-01
+  /// A read has the I/O priority of a request, and its worker has it no longer than that: neither what else
+  /// the job reads nor the next job on that thread is one.
+  @Test(.enabled(if: io_test_may_be_real_time() != 0, "I/O may not be real-time here"))
+  func aReadRaisesItsWorkerNoLongerThanItLasts() async throws {
+    try await withFolder { folder in
+      let scheduler = try Scheduler()
+      let (app, broker) = (try scheduler.makeApp(named: "front"), try makeBroker(.automatic))
+      let (other, io) = (try scheduler.makeApp(named: "other"), try broker.makeIO(for: app))
+      guard let file = try await directFile(io, folder) else { return }
+      let reader = Reader()
+      defer { reader.isSeen.store(true, ordering: .relaxed) }
+      let reads = app.task {
+        let buffer = try IOBuffer(count: Self.block, alignment: Self.block)
+        var classes: Set<Int32> = []
+        repeat {
+          reader.thread.store(opp_thread_id(), ordering: .relaxed)
+          #expect(try await io.read(file, into: buffer, at: 0) == Self.block)
+          classes.insert(io_test_io_class(0))
+        } while !reader.isSeen.load(ordering: .relaxed)
+        return classes
+      }
+      try await eventually("a real-time read") {
+        // Most of the time the thread is inside a read.
+        (0..<1000).contains { _ in io_test_io_class(reader.thread.load(ordering: .relaxed)) == 1 }
+      }
+      reader.isSeen.store(true, ordering: .relaxed)
+      #expect(try await reads.value == [0], "in the same job, after the read")
+      let thread = reader.thread.load(ordering: .relaxed)
+      var isOnReader = false
+      for _ in 0..<100_000 where !isOnReader {
+        isOnReader = await other.task {
+          #expect(io_test_io_class(0) == 0)
+          return opp_thread_id() == thread
+        }.value
+      }
+      #expect(isOnReader || io_test_io_class(thread) <= 0, "in another app's job there")
       await broker.shutdown()
       try await scheduler.shutdown()
     }

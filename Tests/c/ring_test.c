@@ -571,6 +571,76 @@ static void test_try(void) {
     close(ends[1]);
 }
 
+/* --- Reads on the caller's thread --------------------------------------------------------------- */
+
+enum { who_process = 1, class_shift = 13 };
+
+static long io_priority(pid_t thread) {
+    return syscall(SYS_ioprio_get, who_process, thread);
+}
+
+typedef struct read_of_pipe {
+    int fd;
+    int own; /* the thread's, from before its read */
+    uint8_t priority;
+    _Atomic pid_t thread;
+    long after;
+} read_of_pipe;
+
+static void *read_pipe(void *context) {
+    read_of_pipe *this = context;
+    char byte;
+    opp_ring_op op = {.code = OPP_RING_READ, .priority = this->priority, .fd = this->fd, .length = 1,
+                      .address = ADDRESS(&byte), .offset = UINT64_MAX};
+    if (this->own != 0) CHECK_EQUAL(syscall(SYS_ioprio_set, who_process, 0, this->own), 0);
+    this->thread = (pid_t)syscall(SYS_gettid);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(opp_ring_read(&op), 1);
+        this->after = io_priority(0) >> class_shift;
+    }
+    return NULL;
+}
+
+static void *may_be_real_time(void *context) {
+    int real_time = OPP_RING_PRIORITY_REAL_TIME << class_shift | 4;
+    *(bool *)context = syscall(SYS_ioprio_set, who_process, 0, real_time) == 0;
+    return NULL;
+}
+
+/* A pipe stands for the device that is waited for. */
+static void test_priority_of_read(int own_class, uint8_t priority) {
+    int ends[2];
+    CHECK_EQUAL(pipe(ends), 0);
+    pthread_t thread;
+    read_of_pipe read = {
+        .fd = ends[0], .own = own_class == 0 ? 0 : own_class << class_shift | 6, .priority = priority};
+    CHECK_EQUAL(pthread_create(&thread, NULL, read_pipe, &read), 0);
+    while (read.thread == 0) usleep(100);
+    long wanted = priority == OPP_RING_PRIORITY_NONE ? own_class : priority;
+    for (int i = 0; i < 2; i++) {
+        /* It has the priority while it waits; the test ends by its limit where that never comes. */
+        while (io_priority(read.thread) >> class_shift != wanted) usleep(100);
+        CHECK_EQUAL(write(ends[1], "x", 1), 1);
+    }
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    CHECK_EQUAL(read.after, own_class);
+    close(ends[0]), close(ends[1]);
+}
+
+static void test_priorities_of_reads(void) {
+    pthread_t thread;
+    bool may = false;
+    CHECK_EQUAL(pthread_create(&thread, NULL, may_be_real_time, &may), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    test_priority_of_read(OPP_RING_PRIORITY_BEST_EFFORT, OPP_RING_PRIORITY_NONE);
+    if (!may) {
+        fprintf(stderr, "skipped: the priorities of reads: this process may not be real-time\n");
+        return;
+    }
+    test_priority_of_read(OPP_RING_PRIORITY_NONE, OPP_RING_PRIORITY_REAL_TIME);
+    test_priority_of_read(OPP_RING_PRIORITY_BEST_EFFORT, OPP_RING_PRIORITY_REAL_TIME);
+}
+
 int main(void) {
     static const opp_ring_backend backends[] = {OPP_RING_URING, OPP_RING_THREADS};
     for (int i = 0; i < 2; i++) {
@@ -598,5 +668,6 @@ int main(void) {
         if (backend == OPP_RING_URING) test_looks();
     }
     test_try();
+    test_priorities_of_reads();
     return 0;
 }

@@ -210,12 +210,9 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
 
-/* Performs a READ on the calling thread, waiting for the device if need be: the count, or -errno. */
+/* Performs a READ on the calling thread, waiting for the device if need be: the count, or -errno. The thread
+ * has the request's priority meanwhile, where it may, and its own one again afterwards. */
 int32_t opp_ring_read(const opp_ring_op *_Nonnull op);
-
-/* Gives the calling thread the I/O priority of OPP_RING_PRIORITY_REAL_TIME, for all its later calls, where it
- * may. A system call at the first call of each thread only. */
-void opp_ring_raise_thread(void);
 
 /* Whether the file was opened with O_DIRECT. */
 bool opp_file_is_direct(int fd);

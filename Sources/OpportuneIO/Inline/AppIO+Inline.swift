@@ -90,11 +90,11 @@ extension AppIO {
     defer { if reactor.readsOnWorkers.end(bytes: call.total - done) { reactor.lookAgain() } }
     var done = done
     repeat {
-      let op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)
+      var op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)
+      op.priority = UInt8(reactor.readsOnWorkers.priority.rawValue)
       let result = doInline(on: call.device, op.fd, since: call.closesBefore, by: call.standing) {
-        [entry, reactor] in
+        [entry, op] in
         let moved: Int32? = WorkerWait.perform {
-          reactor.readsOnWorkers.raisePriority()
           let moved = withUnsafePointer(to: op) { opp_ring_read($0) }
           if moved >= 0 {
             let isWhole = moved == 0 || !call.wantsAll || done + Int(moved) == call.total

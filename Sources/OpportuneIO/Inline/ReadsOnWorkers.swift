@@ -15,16 +15,18 @@ final class ReadsOnWorkers: Sendable {
   /// one access. Background that such a read holds back goes on with the end of a request of its own.
   static let small = 64 << 10
 
+  /// The kernel I/O priority of such a read.
+  let priority: opp_ring_priority
+
   private let waiting = Atomic<Int>(0)
   private let holdsBackground = Atomic<Bool>(false)
-  private let raisesPriority: Bool
 
   init(_ policy: DevicePolicy, _ priorities: IOConfiguration.KernelPriorities) {
     // The adaptive cap has to see the latency of each request, and only the reactor shows it that.
     // A depth of 2 has one place for both: background would wait for such a read with nothing of its own in
     // flight, whose end has the reactor look again.
     if case .adaptive = policy.cap { most = 0 } else { most = policy.depth < 3 ? 0 : policy.depth / 2 }
-    raisesPriority = priorities != .none
+    priority = KernelOperations.priority(of: .foreground, priorities)
   }
 
   /// How many wait now.
@@ -52,7 +54,4 @@ final class ReadsOnWorkers: Sendable {
   func tell(holdsBackground holds: Bool) {
     if holdsBackground.load(ordering: .relaxed) != holds { holdsBackground.store(holds, ordering: .relaxed) }
   }
-
-  /// Gives the calling thread the I/O priority that the reactor's foreground requests have.
-  func raisePriority() { if raisesPriority { opp_ring_raise_thread() } }
 }

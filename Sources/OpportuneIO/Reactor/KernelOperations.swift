@@ -56,13 +56,17 @@ final class KernelOperations {
     guard usesPriorities, let ioClass, request.call.device == .storage, request.call.movesBytes else {
       return 0
     }
-    let priority: opp_ring_priority =
-      switch ioClass {
-      case .foreground: .OPP_RING_PRIORITY_REAL_TIME
-      case .background:
-        priorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
-      }
-    return UInt8(priority.rawValue)
+    return UInt8(Self.priority(of: ioClass, priorities).rawValue)
+  }
+
+  static func priority(
+    of ioClass: IOClass, _ priorities: IOConfiguration.KernelPriorities
+  ) -> opp_ring_priority {
+    switch (ioClass, priorities) {
+    case (_, .none), (.background, .raiseForeground): .OPP_RING_PRIORITY_NONE
+    case (.foreground, _): .OPP_RING_PRIORITY_REAL_TIME
+    case (.background, .idleBackground): .OPP_RING_PRIORITY_IDLE
+    }
   }
 
   func verdict(on result: Int32, of request: Request) -> Verdict {

@@ -28,4 +28,10 @@ void io_test_end_hang(const char *_Nonnull path);
 /* Attaches a filter of eBPF, which lets all packets in, to a socket; 0 or -errno. */
 int io_test_attach_ebpf(int socket);
 
+/* The class of a thread's I/O priority, 0 is none and 1 real-time; -errno. */
+int io_test_io_class(int thread);
+
+/* Whether the calling thread may be real-time; its priority is as before then. */
+int io_test_may_be_real_time(void);
+
 #endif
