@@ -287,7 +287,7 @@ import Testing
     for _ in 0..<4 {
       try hogs.submit {
         begun.set()
-        // It ends by itself where the receives wait for it, and by its CPU time: a busy machine ends it later.
+        // It ends by itself where the receives wait for it; by its CPU time, so not sooner on a busy machine.
         let end = SystemClock.threadCPU() + 30_000_000_000
         while !isOver.isSet, SystemClock.threadCPU() < end {}
         hasEnded.set()
