@@ -6,6 +6,8 @@ import Synchronization
 /// which a caller reads once it is inside. The suspension is complete when the reactor, having seen it,
 /// counts no callers inside.
 final class InlineCalls: Sendable {
+  // The counters are beside the gate, and not on cache lines of their own: whoever counts is inside the gate,
+  // and so has its line already.
   let gate = InlineGate()
   private let requests = Atomic<UInt64>(0)
   private let failures = Atomic<UInt64>(0)

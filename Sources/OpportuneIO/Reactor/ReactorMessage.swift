@@ -1,7 +1,9 @@
 internal import COpportune
 
-/// A message to the reactor. Its address is also the tag of a request in the kernel. The list link is part of
-/// the message, so posting allocates nothing.
+/// A message to the reactor. Its address is also the tag of a request in the kernel. The list link is made
+/// with the message, so posting allocates nothing. It is an allocation of its own: the ring keeps its
+/// address, and Swift promises none for a property of a class; a ManagedBuffer has one, but no subclass of it
+/// may have properties, as the kinds of messages do.
 class ReactorMessage {
   let link: UnsafeMutablePointer<opp_link>
 
