@@ -227,6 +227,29 @@ import Testing
   }
 
   // R-DISK-02
+  /// No two of the shares that targets move between, halved down to the least, are the same cap.
+  @Test(arguments: 1...20) func theLeastShareStillChangesTheCap(whole: Int) {
+    let policy = DevicePolicy(depth: 64, cap: .fixed(whole))
+    var scheduler = scheduler(policy)
+    func cap(_ eighths: Int) -> Int {
+      scheduler.backgroundEighths = eighths
+      return scheduler.cap
+    }
+    #expect(cap(8) == whole)
+    for eighths in [8, 4, 2, 1] where eighths > 1 {
+      #expect((cap(eighths / 2) < cap(eighths)) == (eighths / 2 >= policy.leastEighths), "\(eighths)")
+    }
+    #expect(DevicePolicy(cap: .fixed(whole), bytes: .init(perSecond: 1000)).leastEighths == 1)
+    #expect(
+      DevicePolicy(cap: .adaptive(target: .seconds(1), maximum: whole)).leastEighths == policy.leastEighths)
+  }
+
+  // R-DISK-02
+  @Test func theDefaultCapsLeastShareIsAQuarter() {
+    #expect(DevicePolicy.storage.leastEighths == 2)
+  }
+
+  // R-DISK-02
   /// Else it would grow until a part of it is as much as the whole was.
   @Test(arguments: [8, 4]) func theAdaptiveCapDoesNotRiseWhileAPartOfItHolds(eighths: Int) {
     var scheduler = scheduler(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))

@@ -265,9 +265,9 @@ private struct Plant {
 
   // R-CPU-01 R-DISK-02
   @Test(arguments: [1, 2, 3, 4, 7, 8, 9, 32]) func levelsGiveWorkersAndAsMuchOfTheDevice(width: Int) {
-    let alone = BackgroundLevels(width: width, movesDevice: false)
+    let alone = BackgroundLevels(width: width)
     #expect(alone.top == width && (1...width).allSatisfy { alone.workers(at: $0) == $0 })
-    let both = BackgroundLevels(width: width, movesDevice: true)
+    let both = BackgroundLevels(width: width, leastEighths: 1)
     #expect(both.workers(at: both.top) == width && both.eighths(at: both.top) == 8)
     #expect(both.workers(at: 1) == 1 && both.eighths(at: 1) == 1, "an eighth of the device, and a worker")
     for level in 2...max(2, both.top) where level <= both.top {
@@ -283,10 +283,21 @@ private struct Plant {
     }
   }
 
+  // R-CPU-01 R-DISK-02
+  /// Less than the least changes nothing: such a level would be a trial that always holds.
+  @Test(arguments: [
+    (1, 2, [2, 4, 8]), (2, 2, [2, 4, 8]), (2, 3, [4, 8]), (2, 4, [4, 8]), (2, 8, [4, 8]),
+    (4, 2, [2, 4, 6, 8]),
+  ])
+  func noLevelGivesLessThanTheLeast(width: Int, least: Int, eighths: [Int]) {
+    let levels = BackgroundLevels(width: width, leastEighths: least)
+    #expect((1...levels.top).map { levels.eighths(at: $0) } == eighths)
+  }
+
   // R-CPU-01
-  @Test func asMuchAsALimitLetsRunIsAllOfIt() {
-    let levels = BackgroundLevels(width: 2, movesDevice: true)
-    #expect(levels.top == 4)
+  @Test(arguments: [(1, 4), (2, 3), (8, 2)]) func asMuchAsALimitLetsRunIsAllOfIt(least: Int, top: Int) {
+    let levels = BackgroundLevels(width: 2, leastEighths: least)
+    #expect(levels.top == top)
     for limit in 1...levels.top {
       let workers = levels.workers(at: limit)
       #expect(levels.level(running: workers, under: limit) == limit)

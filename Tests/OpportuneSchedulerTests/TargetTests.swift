@@ -105,7 +105,7 @@ import Testing
     let scheduler = try Scheduler(configuration: configuration)
     let ui = try scheduler.makeApp(named: "ui")
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
-    ui.deviceShare.follow()  // as an I/O broker does
+    ui.deviceShare.follow(least: 1)  // as an I/O broker does
     let load = Load()
     for _ in 0..<4 { try indexer.submit { load.run(in: indexer) } }
     try ui.target(.latency(p99: .milliseconds(5)))
@@ -121,13 +121,16 @@ import Testing
     try await scheduler.shutdown()
   }
 
-  /// As the bench holds it, to compare what a target does. On two CPUs 4 is the top.
+  /// As the bench holds it, to compare what a target does. On two CPUs 4 is the top, or 3 where an eighth of
+  /// the device is as much as a quarter.
   // R-CPU-01 R-DISK-02
-  @Test(arguments: [(1, 1, 1), (2, 1, 2), (3, 1, 4), (4, 2, 8), (9, 2, 8)])
-  func backgroundIsHeldAtALevel(level: Int, workers: Int, eighths: Int) async throws {
+  @Test(arguments: [
+    (1, 1, 1, 1), (1, 2, 1, 2), (1, 3, 1, 4), (1, 4, 2, 8), (1, 9, 2, 8), (2, 1, 1, 2), (2, 3, 2, 8),
+  ])
+  func backgroundIsHeldAtALevel(least: Int, level: Int, workers: Int, eighths: Int) async throws {
     let scheduler = try makeScheduler(workers: 2)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
-    indexer.deviceShare.follow()  // as an I/O broker does
+    indexer.deviceShare.follow(least: least)  // as an I/O broker does
     scheduler.holdBackground(at: level)
     let share = await scheduler.statistics().backgroundShare
     #expect(share.workers == workers && indexer.deviceShare.eighths == eighths, "\(share)")

@@ -1,3 +1,5 @@
+import OpportuneScheduler
+
 /// How one kind of device, storage or network, is shared between the two classes.
 public struct DevicePolicy: Sendable, Hashable, Codable {
   /// The limit of background requests in flight.
@@ -83,6 +85,23 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     self.chunk = chunk
     self.queuedRequests = queuedRequests
     self.limitsInactive = limitsInactive
+  }
+
+  /// The most background requests that the cap lets be in flight, in all of the device.
+  var mostBackground: Int {
+    let room = depth > 1 ? depth - 1 : 1
+    return switch cap {
+    case .none: room
+    case .fixed(let count): min(count, room)
+    case .adaptive(_, let maximum): min(maximum, room)
+    }
+  }
+
+  /// The least share of the device, in eighths, at which background has less than at any larger one: a cap of
+  /// one is not lowered. A rate is, at each.
+  var leastEighths: Int {
+    if bytes != nil || operations != nil { return 1 }
+    return max(1, (DeviceShare.whole + mostBackground - 1) / mostBackground)
   }
 
   /// Checks every setting.

@@ -319,14 +319,8 @@ package struct IOScheduler<Item> {
 
   /// How many background requests may be in flight while background does not yield.
   var cap: Int {
-    let room = policy.depth > 1 ? policy.depth - 1 : 1
-    let whole =
-      switch policy.cap {
-      case .none: room
-      case .fixed(let count): min(count, room)
-      case .adaptive: min(adaptive?.value ?? 1, room)
-      }
-    return max(1, whole * backgroundEighths / DeviceShare.whole)
+    let most = policy.mostBackground
+    return max(1, min(adaptive?.value ?? most, most) * backgroundEighths / DeviceShare.whole)
   }
 
   /// The part of the cap that background may use now.

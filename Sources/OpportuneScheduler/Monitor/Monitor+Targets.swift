@@ -30,7 +30,7 @@ extension Monitor {
       }
       return false
     }
-    let levels = BackgroundLevels(width: engine.width, movesDevice: engine.deviceShare.isFollowed)
+    let levels = BackgroundLevels(width: engine.width, leastEighths: engine.deviceShare.leastEighths)
     let limit = min(targets.policy.cap ?? levels.top, levels.top)
     let change = targets.policy.look(
       readings, running: levels.level(running: backgroundRunning(in: pool), under: limit), width: levels.top,
@@ -43,7 +43,7 @@ extension Monitor {
   /// nil is all. At the whole width there is no cap: a width that grows later counts at once.
   func setBackground(to level: Int?, _ engine: Engine) {
     guard let pool = engine.pools.first(where: { $0.pool == .background }) else { return }
-    let levels = BackgroundLevels(width: engine.width, movesDevice: engine.deviceShare.isFollowed)
+    let levels = BackgroundLevels(width: engine.width, leastEighths: engine.deviceShare.leastEighths)
     pool.cap = level.map { levels.workers(at: $0) } ?? .max
     engine.deviceShare.eighths = levels.eighths(at: level ?? levels.top)
     engine.resize(pool)

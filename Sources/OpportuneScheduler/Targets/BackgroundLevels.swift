@@ -2,21 +2,26 @@ import Synchronization
 
 /// What each level of a ``TargetPolicy`` leaves the background: workers, and with them as large a share of
 /// the storage device, where an I/O broker follows. Below one worker the levels go on with less of the
-/// device, down to an eighth of it: on few cores there is little else to give.
+/// device, down to the least that the broker can tell from less: on few cores there is little else to give.
+/// Each level so gives more than the one below it: else a trial of more would hold, and say nothing.
 package struct BackgroundLevels: Sendable, Hashable {
   /// How many workers background has at the highest level; at least 1.
   package let width: Int
-  package let movesDevice: Bool
+  /// The least share of the device, in eighths, below which less changes nothing; the whole is none.
+  package let leastEighths: Int
 
-  package init(width: Int, movesDevice: Bool) {
-    (self.width, self.movesDevice) = (max(1, width), movesDevice)
+  package init(width: Int, leastEighths: Int = DeviceShare.whole) {
+    self.width = max(1, width)
+    self.leastEighths = min(max(1, leastEighths), DeviceShare.whole)
   }
 
-  /// How many levels there are below one worker and its share: each halves that, as long as an eighth is
+  package var movesDevice: Bool { leastEighths < DeviceShare.whole }
+
+  /// How many levels there are below one worker and its share: each halves that, as long as the least is
   /// left.
   private var below: Int {
-    guard movesDevice, width < DeviceShare.whole else { return 0 }
-    return Int.bitWidth - 1 - (DeviceShare.whole / width).leadingZeroBitCount
+    let halvings = DeviceShare.whole / width / leastEighths
+    return halvings < 1 ? 0 : Int.bitWidth - 1 - halvings.leadingZeroBitCount
   }
 
   /// The highest level, where background has all; the lowest is 1.
@@ -43,7 +48,7 @@ package final class DeviceShare: Sendable {
   package static let whole = 8
 
   private let value = Atomic<Int>(DeviceShare.whole)
-  private let follows = Atomic<Bool>(false)
+  private let least = Atomic<Int>(DeviceShare.whole)
 
   init() {}
 
@@ -53,11 +58,13 @@ package final class DeviceShare: Sendable {
     set { value.store(newValue, ordering: .relaxed) }
   }
 
-  /// An I/O broker reads this from now on.
-  package func follow() { follows.store(true, ordering: .relaxed) }
+  /// An I/O broker reads this from now on, for which fewer eighths than `least` change nothing. Of several
+  /// brokers the one that can go lowest counts.
+  package func follow(least: Int) { self.least.min(least, ordering: .relaxed) }
 
-  /// Whether one does: else it would be moved in vain.
-  var isFollowed: Bool { follows.load(ordering: .relaxed) }
+  /// Fewer eighths than these change nothing: all of them where no broker reads this, or none could act on
+  /// less.
+  var leastEighths: Int { least.load(ordering: .relaxed) }  // relaxed: as above
 }
 
 extension App {
