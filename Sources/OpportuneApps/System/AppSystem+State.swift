@@ -95,10 +95,7 @@ extension AppSystem {
   }
 
   func isHeldWithoutLimit(_ app: LifecycleRecord) -> Bool {
-    audioService(app) != nil || (app.isTracking && app.manifest.backgroundModes.contains(.location))
-      || app.work.contains {
-        $0.value > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0.key) && app.budgetEnd == nil
-      }
+    audioService(app) != nil || tracksLocation(app) || (app.budgetEnd == nil && hasEligibleWork(app))
   }
 
   /// Whether anything keeps an app in the background now.
@@ -110,7 +107,17 @@ extension AppSystem {
   }
 
   func hasEligibleWork(_ app: LifecycleRecord) -> Bool {
-    policy.tasks.isOn && app.work.contains { $0.value > 0 && policy.tasks.eligible.contains($0.key) }
+    app.work.keys.contains { earnsTime($0, of: app) }
+  }
+
+  /// Whether the app does work of that kind, and is given time for it.
+  func earnsTime(_ kind: TaskKind, of app: LifecycleRecord) -> Bool {
+    app.work[kind, default: 0] > 0 && policy.tasks.isOn && policy.tasks.eligible.contains(kind)
+  }
+
+  /// Whether it tracks the location, and its manifest lets it do so in background.
+  func tracksLocation(_ app: LifecycleRecord) -> Bool {
+    app.isTracking && app.manifest.backgroundModes.contains(.location)
   }
 
   func facts(of id: AppID) -> LifecycleFacts {

@@ -49,12 +49,10 @@ extension AppSystem {
     var result = app.callbacks.map(BackgroundHold.callback)
     if isFree(app) { result.append(hasFullPower ? .fullPower : .neverSuspended) }
     if let activity = audioService(app) { result.append(.audio(activity)) }
-    if app.isTracking, app.manifest.backgroundModes.contains(.location) { result.append(.tracking) }
+    if tracksLocation(app) { result.append(.tracking) }
     result += app.tasks.map { .task($0.id) }
     if app.budgetEnd == nil || deadline(.tasks, of: app.id) != nil {
-      result += TaskKind.allCases.filter {
-        app.work[$0, default: 0] > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0)
-      }.map(BackgroundHold.work)
+      result += TaskKind.allCases.filter { earnsTime($0, of: app) }.map(BackgroundHold.work)
     }
     if let moment = deadline(.handler, of: app.id) { result.append(.timeIsUp(until: moment)) }
     if let moment = deadline(.grace, of: app.id) { result.append(.grace(until: moment)) }
