@@ -12,7 +12,8 @@ import Testing
     var response = ServeResponse(id: .max)
     response.status = .refused
     (response.matches, response.documents, response.chunk, response.loweredAfter) = (1 << 50, 7, 8, 9)
-    response.spent = ServeResponse.Spent(begin: 1, end: 2, cpu: 3, reading: 4, waiting: 5)
+    response.spent = ServeResponse.Spent(
+      begin: 1, end: 2, cpu: 3, cpuWait: 6, locks: 7, reading: 4, waiting: 5)
     response.counters = [1, .max]
     let stream = requests.flatMap { $0.encoded() }
     // Cut anywhere.

@@ -1,16 +1,18 @@
+import Foundation
 import OpportuneBase
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite(.bounded) struct WorkAccountTests {
-  /// Ends by itself: the clock goes on as long as it is looked at.
-  private func use(_ cpu: Nanoseconds) {
-    let end = SystemClock.threadCPU() + cpu
-    while SystemClock.threadCPU() < end {}
-  }
+/// Ends by itself: the clock goes on as long as it is looked at.
+private func use(_ cpu: Nanoseconds) {
+  let end = SystemClock.threadCPU() + cpu
+  while SystemClock.threadCPU() < end {}
+}
 
+@Suite(.bounded) struct WorkAccountTests {
   /// Of a piece of work that waits: what runs meanwhile on its thread is not its own.
   @Test func cpuTimeIsThatOfTheWorkAlone() async {
     let account = WorkAccount()
@@ -25,6 +27,47 @@ import Testing
     use(2_000_000)
     account.end()
     #expect(account.cpu == before)
+  }
+
+  // R-CARD-06
+  /// More threads than CPUs: the work waits for a CPU now and then, and sleeps for a lock that another has
+  /// while it uses 20 ms.
+  @Test(
+    .enabled(if: access("/proc/thread-self/schedstat", R_OK) == 0, "this kernel keeps no account of waits"))
+  func waitsForACPUAndForALockAreTold() async {
+    final class Shared: Sendable {
+      let lock = Mutex(())
+      let isHeld = Atomic<Bool>(false)
+      let isBegun = Atomic<Bool>(false)
+      let isOver = Atomic<Bool>(false)
+    }
+    let shared = Shared()
+    let account = WorkAccount()
+    for _ in 0..<2 * ProcessInfo.processInfo.activeProcessorCount {
+      Thread.detachNewThread { while !shared.isOver.load(ordering: .relaxed) {} }
+    }
+    await account.run {
+      while account.cpuWait == 0 {
+        use(5_000_000)
+        await account.wait {}
+      }
+    }
+    shared.isOver.store(true, ordering: .relaxed)
+    Thread.detachNewThread {
+      shared.lock.withLock { _ in
+        shared.isHeld.store(true, ordering: .relaxed)
+        while !shared.isBegun.load(ordering: .relaxed) {}
+        use(20_000_000)
+      }
+    }
+    while !shared.isHeld.load(ordering: .relaxed) {}
+    let before = account.cpuWait
+    await account.run {
+      shared.isBegun.store(true, ordering: .relaxed)
+      shared.lock.withLock { _ in }
+    }
+    let waited = account.locks + account.cpuWait - before
+    #expect(waited >= 15_000_000 && account.locks > 0, "\(waited) ns, \(account.locks) of them asleep")
   }
 
   /// Queries read as asked, background always without the page cache.

@@ -4,10 +4,14 @@
 #include "opportune.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/ioprio.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,8 +52,13 @@ int opp_bench_watch_wait(int watch, uint32_t *ready, uint32_t count, uint64_t un
     return found < 0 ? -errno : found;
 }
 
-/* Of the calling thread's CPU clock; 0: no stretch. */
-static _Thread_local uint64_t stretch_begin;
+/* --- Stretches -------------------------------------------------------------------------------------- */
+
+/* The calling thread's clocks at its begin; `is_open` where there is one. */
+static _Thread_local struct {
+    uint64_t now, cpu, cpu_wait;
+    bool is_open;
+} stretch;
 
 static uint64_t thread_cpu_ns(void) {
     struct timespec time;
@@ -57,14 +66,58 @@ static uint64_t thread_cpu_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-void opp_bench_stretch_begin(void) { stretch_begin = thread_cpu_ns(); }
+static tss_t schedstat_key;
+static bool has_schedstat_key;
+static once_flag schedstat_once = ONCE_FLAG_INIT;
+static _Thread_local int schedstat; /* the descriptor + 1, or -1: the kernel has none */
 
-uint64_t opp_bench_stretch_end(void) {
-    uint64_t begin = stretch_begin;
-    if (begin == 0) return 0;
-    stretch_begin = 0;
-    return thread_cpu_ns() - begin;
+static void schedstat_close(void *descriptor) { close((int)(intptr_t)descriptor - 1); }
+
+static void schedstat_create_key(void) {
+    has_schedstat_key = tss_create(&schedstat_key, schedstat_close) == thrd_success;
 }
+
+/* Opened once in a thread, and closed as the thread ends. */
+static int thread_schedstat(void) {
+    if (schedstat != 0) return schedstat - 1;
+    call_once(&schedstat_once, schedstat_create_key);
+    int opened = has_schedstat_key ? open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) : -1;
+    schedstat = opened >= 0 ? opened + 1 : -1;
+    if (opened >= 0) tss_set(schedstat_key, (void *)(intptr_t)schedstat);
+    return opened;
+}
+
+/* Its second number, by the kernel's Documentation/scheduler/sched-stats. */
+static uint64_t thread_cpu_wait_ns(void) {
+    char text[64];
+    int descriptor = thread_schedstat();
+    ssize_t count = descriptor >= 0 ? pread(descriptor, text, sizeof text - 1, 0) : 0;
+    if (count <= 0) return 0;
+    text[count] = '\0';
+    const char *second = strchr(text, ' ');
+    return second != NULL ? strtoull(second, NULL, 10) : 0;
+}
+
+void opp_bench_stretch_begin(void) {
+    stretch.cpu_wait = thread_cpu_wait_ns();
+    stretch.now = opp_now_ns();
+    stretch.cpu = thread_cpu_ns();
+    stretch.is_open = true;
+}
+
+opp_bench_stretch opp_bench_stretch_end(void) {
+    opp_bench_stretch passed = {0};
+    if (!stretch.is_open) return passed;
+    stretch.is_open = false;
+    passed.cpu = thread_cpu_ns() - stretch.cpu;
+    uint64_t lasted = opp_now_ns() - stretch.now;
+    passed.cpu_wait = thread_cpu_wait_ns() - stretch.cpu_wait;
+    uint64_t known = passed.cpu + passed.cpu_wait;
+    passed.blocked = lasted > known ? lasted - known : 0;
+    return passed;
+}
+
+/* --- Its class --------------------------------------------------------------------------------------- */
 
 int opp_bench_idle_io(void) {
     long value = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);

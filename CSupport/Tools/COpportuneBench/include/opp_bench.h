@@ -52,11 +52,18 @@ int opp_bench_watch_wait(int watch, uint32_t *_Nonnull ready, uint32_t count, ui
 int opp_bench_idle_io(void);
 
 /*
- * CPU time of a piece of work that goes from thread to thread: each stretch of it on one thread is begun and
- * ended there. Ending returns the nanoseconds since the begin; 0 where the thread has none.
+ * What a piece of work that goes from thread to thread has used: each stretch of it on one thread is begun
+ * and ended there. Ending returns what has passed since the begin, in nanoseconds; 0 where the thread has
+ * none.
  */
+typedef struct opp_bench_stretch {
+    uint64_t cpu;
+    uint64_t cpu_wait; /* ready to run, and another ran; 0 where the kernel does not tell */
+    uint64_t blocked;  /* neither: asleep for a lock, or for a page */
+} opp_bench_stretch;
+
 void opp_bench_stretch_begin(void);
-uint64_t opp_bench_stretch_end(void);
+opp_bench_stretch opp_bench_stretch_end(void);
 
 OPP_END_DECLS
 

@@ -70,8 +70,11 @@ struct ServeResponse: Equatable, Sendable {
     /// `CLOCK_MONOTONIC` as the server came to answer, and as it had.
     var begin: UInt64 = 0
     var end: UInt64 = 0
-    /// Of the engine's code; in reads; waiting for what others had under way.
+    /// Of the engine's code, and in it: waiting for a CPU, for a lock or a page.
     var cpu: UInt64 = 0
+    var cpuWait: UInt64 = 0
+    var locks: UInt64 = 0
+    /// In reads; waiting for what others had under way.
     var reading: UInt64 = 0
     var waiting: UInt64 = 0
   }
@@ -89,7 +92,7 @@ struct ServeResponse: Equatable, Sendable {
   /// Statistics.
   var counters: [UInt64] = []
 
-  static let head = 8 + 1 + 8 + 4 + 4 + 4 + 5 * 8
+  static let head = 8 + 1 + 8 + 4 + 4 + 4 + 7 * 8
   static let lengths = head...head + 8 * 64
 
   func encoded() -> [UInt8] {
@@ -101,7 +104,9 @@ struct ServeResponse: Equatable, Sendable {
     bytes.put(documents)
     bytes.put(chunk)
     bytes.put(loweredAfter)
-    for time in [spent.begin, spent.end, spent.cpu, spent.reading, spent.waiting] { bytes.put(time) }
+    for time in [
+      spent.begin, spent.end, spent.cpu, spent.cpuWait, spent.locks, spent.reading, spent.waiting,
+    ] { bytes.put(time) }
     for counter in counters { bytes.put(counter) }
     return bytes
   }
@@ -120,8 +125,8 @@ struct ServeResponse: Equatable, Sendable {
     chunk = try reader.take()
     loweredAfter = try reader.take()
     spent = Spent(
-      begin: try reader.take(), end: try reader.take(), cpu: try reader.take(), reading: try reader.take(),
-      waiting: try reader.take())
+      begin: try reader.take(), end: try reader.take(), cpu: try reader.take(), cpuWait: try reader.take(),
+      locks: try reader.take(), reading: try reader.take(), waiting: try reader.take())
     while !reader.isAtEnd { counters.append(try reader.take()) }
   }
 }

@@ -75,7 +75,8 @@ final class SearchEngine: Sendable {
       await account.run { await outcome(of: request) }
     }
     response.spent = ServeResponse.Spent(
-      begin: begin, end: monotonicNow(), cpu: account.cpu, reading: account.reading, waiting: account.waiting)
+      begin: begin, end: monotonicNow(), cpu: account.cpu, cpuWait: account.cpuWait, locks: account.locks,
+      reading: account.reading, waiting: account.waiting)
     return response
   }
 

@@ -12,6 +12,8 @@ final class WorkAccount: Sendable {
   @TaskLocal static var ofRequest: WorkAccount?
 
   private let nanoseconds = Atomic<UInt64>(0)
+  private let forCPU = Atomic<UInt64>(0)
+  private let blocked = Atomic<UInt64>(0)
   private let inReads = Atomic<UInt64>(0)
   private let forOthers = Atomic<UInt64>(0)
   private let bytesIn = Atomic<UInt64>(0)
@@ -19,6 +21,10 @@ final class WorkAccount: Sendable {
 
   /// Of the stretches that have ended, in nanoseconds.
   var cpu: UInt64 { nanoseconds.load(ordering: .relaxed) }
+  /// Nanoseconds of those stretches in which the thread waited for a CPU.
+  var cpuWait: UInt64 { forCPU.load(ordering: .relaxed) }
+  /// Nanoseconds of those stretches in which the thread slept, for a lock or a page.
+  var locks: UInt64 { blocked.load(ordering: .relaxed) }
   /// Nanoseconds between asking for a read and having it.
   var reading: UInt64 { inReads.load(ordering: .relaxed) }
   /// Nanoseconds of waiting for what others have under way: a block that is being read, a segment that is
@@ -31,7 +37,13 @@ final class WorkAccount: Sendable {
   func begin() { opp_bench_stretch_begin() }
 
   /// The work ends, or may leave the thread. Without a stretch on the calling thread it does nothing.
-  func end() { nanoseconds.add(opp_bench_stretch_end(), ordering: .relaxed) }
+  func end() {
+    let stretch = opp_bench_stretch_end()
+    nanoseconds.add(stretch.cpu, ordering: .relaxed)
+    // Most are of some tens of microseconds, and wait for nothing.
+    if stretch.cpu_wait > 0 { forCPU.add(stretch.cpu_wait, ordering: .relaxed) }
+    if stretch.blocked > 0 { blocked.add(stretch.blocked, ordering: .relaxed) }
+  }
 
   func hasRead(_ count: Int, in time: UInt64) {
     bytesIn.add(UInt64(count), ordering: .relaxed)

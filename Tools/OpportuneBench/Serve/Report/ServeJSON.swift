@@ -132,7 +132,9 @@ package enum ServeJSON {
     let cpu: Double
     let reads: Double
     let others: Double
-    let rest: Double
+    let cpuWait: Double
+    let locks: Double
+    let hops: Double
     let reply: Double
 
     init(_ spent: ServeTimeSpent) {
@@ -140,7 +142,9 @@ package enum ServeJSON {
       cpu = rounded(spent[.cpu])
       reads = rounded(spent[.reading])
       others = rounded(spent[.others])
-      rest = rounded(spent[.rest])
+      cpuWait = rounded(spent[.cpuWait])
+      locks = rounded(spent[.locks])
+      hops = rounded(spent[.hops])
       reply = rounded(spent[.reply])
     }
   }

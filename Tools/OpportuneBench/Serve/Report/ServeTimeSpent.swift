@@ -12,8 +12,12 @@ struct ServeTimeSpent: Sendable {
     case reading
     /// For what others have under way: a block that is being read, a segment that is being built.
     case others
-    /// In between: preempted, waiting for a CPU after a wait, or for a lock.
-    case rest
+    /// In the engine's own code: preempted, or woken and not running yet.
+    case cpuWait
+    /// In the engine's own code: asleep, for a lock or for a page of memory.
+    case locks
+    /// In between: from what a request has waited for until its code goes on, as by a hop to another thread.
+    case hops
     /// From the answer's end to the client.
     case reply
 
@@ -23,7 +27,9 @@ struct ServeTimeSpent: Sendable {
       case .cpu: "CPU"
       case .reading: "reads"
       case .others: "others"
-      case .rest: "CPU wait, locks"
+      case .cpuWait: "CPU wait"
+      case .locks: "locks"
+      case .hops: "hops"
       case .reply: "reply"
       }
     }
@@ -39,10 +45,11 @@ struct ServeTimeSpent: Sendable {
   mutating func count(_ sample: ServeSample) {
     let spent = sample.spent
     let inside = elapsed(from: spent.begin, to: spent.end)
-    let known = spent.cpu &+ spent.reading &+ spent.waiting
+    let known = spent.cpu &+ spent.reading &+ spent.waiting &+ spent.cpuWait &+ spent.locks
     let parts = [
       elapsed(from: sample.intended, to: spent.begin), spent.cpu, spent.reading, spent.waiting,
-      inside > known ? inside - known : 0, elapsed(from: spent.end, to: sample.answered),
+      spent.cpuWait, spent.locks, inside > known ? inside - known : 0,
+      elapsed(from: spent.end, to: sample.answered),
     ]
     for (index, part) in parts.enumerated() { sums[index] += Double(part) }
     requests += 1
