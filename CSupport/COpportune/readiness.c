@@ -24,6 +24,10 @@
  * the epoll. So after a vain try either the event's step comes first, and arming fails, or arming comes
  * first, and the step claims the waiter.
  *
+ * The kernel's order. Who takes an event of a descriptor sees what was done before that was added to the
+ * epoll: the kernel holds the epoll's mutex to add it, and to return its event. No manual says so, and
+ * without it the harvester might read what the word was before, and drop the event.
+ *
  * A late event. An event of a descriptor that was removed meanwhile finds UNWATCHED, or the word of the next
  * descriptor of that number. There it resumes a waiter for nothing, or keeps one from arming once.
  *
@@ -132,7 +136,7 @@ void *opp_readiness_remove(opp_readiness *readiness, int descriptor) {
 static void *readiness_came(_Atomic(uint64_t) *word) {
     uint64_t seen = opp_load(word, relaxed); /* relaxed: the exchange reads the latest value */
     for (;;) {
-        if (seen == UNWATCHED) return NULL;
+        if (seen == UNWATCHED) return NULL; /* removed: by the kernel's order it is not what was before */
         /* [ready] In READY as well, by an exchange: who takes it back to QUIET later reads this one, and so
          * receives what came with this event. release: pairs with the exchange there; [waiter] acquire. */
         if (opp_cas(word, &seen, is_waiter(seen) ? QUIET : READY, acq_rel))

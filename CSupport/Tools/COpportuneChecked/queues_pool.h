@@ -16,7 +16,7 @@
 enum { POOL_SUBMIT, POOL_WORK, POOL_SPARE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
     POOL_COUNT,
        POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN,
-       POOL_WAIT, POOL_ARRIVE, POOL_RECEIVE, POOL_CANCEL };
+       POOL_WAIT, POOL_ARRIVE, POOL_RECEIVE, POOL_CANCEL, POOL_ADD };
 
 #define POOL_KINDS                                                                                        \
     {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "spare", .weight = 1},     \
@@ -37,8 +37,10 @@ static const oppx_kind parking_kinds[] = {
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
     {.name = "wait", .weight = 2},  /* work, whose job waits in the kernel, and so gives up its token */
     /* something comes for a descriptor; work, where the waiter's job tries to receive that and else arms; a
-     * claim for another reason, after which the waiter's job is queued */
+     * claim for another reason, after which the waiter's job is queued; the descriptor is watched from here
+     * on, and its first waiter does the same */
     {.name = "arrive", .weight = 1}, {.name = "receive", .weight = 1}, {.name = "cancel", .weight = 1},
+    {.name = "add", .weight = 1},
 };
 
 /* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and
@@ -76,14 +78,16 @@ typedef struct park_state {
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
     uint32_t tokens_most, threads;
-    bool closes, sets_tokens, suspends, demotes, makes_room, receives;
+    bool closes, sets_tokens, suspends, demotes, makes_room, receives, adds;
     /* of a descriptor: what has come and was not received yet, as the kernel keeps it; its number, the waiter
      * that is armed there, and whether it is, as who claims it must see */
     opp_readiness *readiness;
     _Atomic(uint32_t) *data;
     int descriptor;
+    _Atomic(uint32_t) *is_added;
     uint64_t *waiter;
     bool awaited[HISTORY_ITEMS]; /* the waiter's jobs, each queued as it was claimed */
+    bool adding[OPPX_THREADS]; /* who adds the descriptor is its waiter, and not armed yet */
     uint32_t arriving; /* threads between the two halves of an arrival, which in the kernel are one */
 } park_state;
 static _Thread_local park_state *park_of_thread; /* see oppx_state() */
@@ -107,7 +111,8 @@ static void park_begin(const oppx_program *program) {
             park.sets_tokens |= operation->kind == POOL_TOKENS;
             park.suspends |= operation->kind == POOL_SUSPEND || operation->kind == POOL_RESUME;
             park.receives |= operation->kind == POOL_ARRIVE || operation->kind == POOL_RECEIVE ||
-                operation->kind == POOL_CANCEL;
+                operation->kind == POOL_CANCEL || operation->kind == POOL_ADD;
+            park.adds |= operation->kind == POOL_ADD;
             if (operation->kind == POOL_TOKENS && operation->argument[0] + 1u > park.tokens_most)
                 park.tokens_most = operation->argument[0] + 1u;
         }
@@ -147,13 +152,15 @@ static void parking_setup(const oppx_program *program) {
         park.data = oppx_allocate(sizeof(*park.data), 16);
         park.waiter = oppx_allocate(sizeof(*park.waiter), 16);
         park.descriptor = opp_notifier_open();
+        park.is_added = oppx_allocate(sizeof(*park.is_added), 16);
         opp_pool_set_readiness(park.pool, park.readiness);
-        (void)opp_readiness_add(park.readiness, park.descriptor);
-        /* somebody waits there from the beginning */
-        if (opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_READY)
+        if (!park.adds) (void)opp_readiness_add(park.readiness, park.descriptor);
+        /* somebody waits there from the beginning, or from the addition */
+        if (!park.adds && opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_READY)
             oppx_fail("who arms first is not told to try");
-        *park.waiter = 1;
-        if (opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_DONE)
+        *park.waiter = !park.adds;
+        if (!park.adds &&
+            opp_readiness_arm(park.readiness, park.descriptor, park.waiter, 0) != OPP_ARMING_DONE)
             oppx_fail("a quiet descriptor is not armed");
     }
     opp_pool_serve(park.pool, park.core, NULL, 0);
@@ -405,6 +412,19 @@ static void park_receive(void) {
     }
 }
 
+/* As DescriptorReadiness.add() does, and the first receive of the descriptor. */
+static void park_add(uint32_t thread) {
+    if (opp_swap(park.is_added, 1, seq_cst)) return;
+    (void)opp_readiness_add(park.readiness, park.descriptor);
+    park_waking_begins();
+    park.waking[thread] = true;
+    (void)opp_pool_needs_leader(park.pool);
+    park.waking[thread] = false;
+    park.adding[thread] = true;
+    park_receive();
+    park.adding[thread] = false;
+}
+
 static void park_cancel(uint32_t thread) {
     if (opp_readiness_disarm(park.readiness, park.descriptor, park.waiter, 0))
         park_resumes(thread, park.waiter, NULL);
@@ -515,6 +535,7 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     case POOL_ARRIVE: park_arrive(); break;
     case POOL_RECEIVE: park_work(thread, false, false, true); break;
     case POOL_CANCEL: park_cancel(thread); break;
+    case POOL_ADD: park_add(thread); break;
     case POOL_SPARE:
         park_waking_begins();
         park.waking[thread] = true;
@@ -552,8 +573,9 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
 static void park_end(uint32_t thread) {
     if (park.core != NULL) opp_consumer_leave_app(park.consumers[thread]);
     park.owes_a_notice[thread] = false; /* its end is told too */
+    bool has_worked = park.begun[thread];
     opp_worker *worker = park_worker(thread);
     opp_worker_end(worker);
     park_let_another_work();
-    if (park.readiness != NULL) park_pass_lead(thread, worker);
+    if (park.readiness != NULL && has_worked) park_pass_lead(thread, worker);
 }

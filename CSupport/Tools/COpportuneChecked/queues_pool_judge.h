@@ -45,6 +45,7 @@ static void park_judge(void) {
         opp_load(park.data, relaxed) != 0 && opp_readiness_is_awaited(park.readiness, park.descriptor))
         oppx_fail("a lost event: something has come, its waiter is armed, and a worker sleeps");
     if (park.readiness != NULL && asleep > 0 && (stopped == 0 || !park.begun[stopped]) && park.arriving == 0 &&
+        !park.adding[stopped] &&
         *park.waiter == 1 && !opp_readiness_is_awaited(park.readiness, park.descriptor))
         oppx_fail("a kept waiter: a waiter was claimed by a worker that sleeps with it in hand");
     if (stopped == 0) {

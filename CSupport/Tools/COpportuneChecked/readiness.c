@@ -7,7 +7,8 @@
  *  - nobody sleeps once an end was published, and has claimed all waiters that it found.
  *
  * There is no kernel here: one word holds what has come for a descriptor, and a notifier makes its events.
- * All descriptors are added before the threads begin. Target parking has the workers that wait for readiness.
+ * A descriptor is added before the threads begin, or by the thread that receives from it, where the program
+ * says so. Target parking has the workers that wait for readiness.
  */
 #include "checked.h"
 
@@ -17,7 +18,7 @@ CHECKED_CORE_END
 
 enum {
     READINESS_ARRIVE, READINESS_REMOVE, READINESS_END, READINESS_CLOSE, READINESS_CANCEL, READINESS_HARVEST,
-    READINESS_RECEIVE
+    READINESS_RECEIVE, READINESS_ADD
 };
 enum { OTHERS = 1, HARVESTER = 2, FIRST = 3, WAITERS = 2 };
 
@@ -30,6 +31,7 @@ static const oppx_kind readiness_kinds[] = {
     {.name = "cancel", .arguments = 1, .limit = {WAITERS}, .weight = 1, .threads = 1 << OTHERS},
     {.name = "harvest", .weight = 3, .threads = 1 << HARVESTER},
     {.name = "receive", .weight = 4, .threads = 3 << FIRST},
+    {.name = "add", .weight = 1, .threads = 3 << FIRST},
 };
 
 typedef struct readiness_waiter {
@@ -37,6 +39,7 @@ typedef struct readiness_waiter {
     _Atomic(uint32_t) *resumed;  /* how often; the waiter sleeps on this word */
     _Atomic(uint32_t) *is_over;  /* its app has ended, or it was cancelled */
     _Atomic(uint32_t) *data;     /* what has come and was not received yet */
+    _Atomic(uint32_t) *is_added; /* who adds it has returned: it may be removed (E2) */
     int descriptor;
     uint32_t claims;             /* counted by the judge: must never differ from `armed` */
     bool has_ended, is_removed;  /* the end, or the removal, has claimed what it found */
@@ -47,21 +50,33 @@ typedef struct readiness_state {
     readiness_waiter *waiters[WAITERS];
     uint32_t threads;
     bool is_closed;
+    bool may_refuse; /* the program removes a descriptor, or closes */
 } readiness_state;
 static _Thread_local readiness_state *readiness_of_thread; /* see oppx_state() */
 #define state (*readiness_of_thread)
+
+static bool program_has(const oppx_program *program, uint32_t thread, uint8_t kind) {
+    for (uint32_t i = 0; thread <= program->threads && i < program->count[thread - 1]; i++)
+        if (program->operation[thread - 1][i].kind == kind) return true;
+    return false;
+}
 
 static void readiness_setup(const oppx_program *program) {
     readiness_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(readiness_state));
     memset(readiness_of_thread, 0, sizeof(readiness_state));
     state.threads = program->threads;
+    state.may_refuse =
+        program_has(program, OTHERS, READINESS_REMOVE) || program_has(program, OTHERS, READINESS_CLOSE);
     state.readiness = opp_readiness_create();
     for (int i = 0; i < WAITERS; i++) {
         readiness_waiter *waiter = state.waiters[i] = oppx_allocate(sizeof(readiness_waiter), 16);
         waiter->resumed = oppx_allocate(sizeof(uint32_t), 16);
         waiter->is_over = oppx_allocate(sizeof(uint32_t), 16);
         waiter->data = oppx_allocate(sizeof(uint32_t), 16);
+        waiter->is_added = oppx_allocate(sizeof(uint32_t), 16);
         waiter->descriptor = opp_notifier_open();
+        if (program_has(program, FIRST + (uint32_t)i, READINESS_ADD)) continue;
+        opp_store(waiter->is_added, 1, relaxed);
         (void)opp_readiness_add(state.readiness, waiter->descriptor);
         /* A new descriptor has to be reported as ready: something may have come before it was added. */
         if (opp_readiness_arm(state.readiness, waiter->descriptor, waiter, 0) != OPP_ARMING_READY)
@@ -92,6 +107,8 @@ static void readiness_receive(uint32_t thread) {
         waiter->armed++;
         opp_arming arming = opp_readiness_arm(state.readiness, waiter->descriptor, waiter, tag);
         if (arming != OPP_ARMING_DONE) waiter->armed--;
+        if (arming == OPP_ARMING_REFUSED && opp_load(waiter->is_added, relaxed) && !state.may_refuse)
+            oppx_fail("a watched descriptor is refused");
         if (arming == OPP_ARMING_REFUSED) return;
         if (arming == OPP_ARMING_READY) continue;
         if (opp_load(waiter->is_over, seq_cst) != 0 &&
@@ -121,7 +138,14 @@ static void readiness_perform(uint32_t thread, const oppx_operation *operation) 
         opp_add(waiter->data, 1, relaxed);
         opp_notifier_notify(waiter->descriptor);
         break;
+    case READINESS_ADD:
+        waiter = state.waiters[thread - FIRST];
+        if (opp_load(waiter->is_added, relaxed)) return;
+        (void)opp_readiness_add(state.readiness, waiter->descriptor);
+        opp_store(waiter->is_added, 1, release);
+        break;
     case READINESS_REMOVE:
+        if (!opp_load(waiter->is_added, acquire)) return;
         claimed = opp_readiness_remove(state.readiness, waiter->descriptor);
         if (claimed != NULL) resume(claimed);
         waiter->is_removed = true;

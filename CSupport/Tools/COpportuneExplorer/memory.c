@@ -96,6 +96,8 @@ void memory_begin(oppx *x) {
     memset(x->timer_armed, 0, sizeof(x->timer_armed));
     memset(x->timer_past, 0, sizeof(x->timer_past));
     memset(x->notified, 0, sizeof(x->notified));
+    memset(x->pollers, 0, sizeof(x->pollers));
+    x->poller_count = 0;
 }
 
 static bool in_arena(const oppx *x, const volatile void *object) {

@@ -42,7 +42,7 @@ static bool can_run(oppx *x, uint32_t number) {
     if (thread->state == READY) return true;
     if (thread->state != WAITING) return false;
     for (uint32_t i = 0; i < TIMERS; i++)
-        if (thread->timers & 1u << i && x->timer_armed[i]) return true;
+        if (*thread->timers & 1u << i && x->timer_armed[i]) return true;
     return false;
 }
 
@@ -265,12 +265,11 @@ void oppx_notifier_ring(int timer) {
     if (NOTED(x)) note_step(x, "notifier %d is notified", timer);
 }
 
-uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
-    oppx *x = oppx_self;
+/* Returns the mask of those that have gone off. */
+static uint32_t wait_for_timers(oppx *x, const uint32_t *mask) {
     run_point(x);
-    uint32_t mask = 0, ready = 0;
+    uint32_t ready = 0;
     reduce_touch_timers(x);
-    for (uint32_t i = 0; i < count; i++) mask |= 1u << timers[i];
     thread *thread = &x->threads[x->running];
     thread->state = WAITING;
     thread->timers = mask;
@@ -281,10 +280,19 @@ uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
     }
     thread->state = READY;
     reduce_touch_timers(x); /* a step of its own, where it waited */
-    for (uint32_t i = 0; i < count; i++)
-        if (x->timer_armed[timers[i]]) ready |= 1u << i;
+    for (uint32_t i = 0; i < TIMERS; i++)
+        if (*mask & 1u << i && x->timer_armed[i]) ready |= 1u << i;
     run_step(x, mix(ready, 4));
     if (NOTED(x)) note_step(x, "timers have gone off: 0x%x", ready);
+    return ready;
+}
+
+uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
+    uint32_t mask = 0, ready = 0;
+    for (uint32_t i = 0; i < count; i++) mask |= 1u << timers[i];
+    uint32_t gone_off = wait_for_timers(oppx_self, &mask);
+    for (uint32_t i = 0; i < count; i++)
+        if (gone_off & 1u << timers[i]) ready |= 1u << i;
     return ready;
 }
 
@@ -296,6 +304,42 @@ bool oppx_timer_read(int timer) {
     vector_join(&x->threads[x->running].known, &x->notified[timer]);
     timer_step(x, timer, was);
     return was;
+}
+
+/* --- An epoll of notifiers, edge-triggered --------------------------------------------------------- */
+
+int oppx_poller_open(void) {
+    oppx *x = oppx_self;
+    return x->poller_count < POLLERS ? (int)x->poller_count++ : -EMFILE;
+}
+
+/* Who waits in it already waits for this one too. What has come for it before is an edge. Who reads it knows
+ * what was done before the addition; see "The kernel's order" in readiness.c. */
+int oppx_poller_add(int number_of_poller, int timer, uint32_t number) {
+    oppx *x = oppx_self;
+    poller *poller = &x->pollers[number_of_poller];
+    if (poller->count == TIMERS) return -ENOSPC;
+    run_point(x);
+    poller->timers[poller->count] = timer;
+    poller->numbers[poller->count++] = number;
+    poller->mask |= 1u << timer;
+    vector_join(&x->notified[timer], &x->threads[x->running].known);
+    x->threads[x->running].known.at[x->running]++;
+    timer_step(x, timer, 7);
+    if (NOTED(x)) note_step(x, "notifier %d is added", timer);
+    return 0;
+}
+
+int oppx_poller_wait(int number_of_poller, uint32_t *numbers, int most, bool waits) {
+    oppx *x = oppx_self;
+    const poller *poller = &x->pollers[number_of_poller];
+    int count = 0;
+    do {
+        if (waits) (void)wait_for_timers(x, &poller->mask);
+        for (uint32_t i = 0; i < poller->count && count < most; i++)
+            if (oppx_timer_read(poller->timers[i])) numbers[count++] = poller->numbers[i];
+    } while (waits && count == 0); /* another has taken what this one was woken for: the kernel waits on */
+    return count;
 }
 
 /* --- An execution ---------------------------------------------------------------------------- */

@@ -33,6 +33,7 @@
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
 #define TIMERS 8u
+#define POLLERS 2u
 #define ENDS (1u << 26)     /* bits; a multiple of 8 */
 #define EARLY_LOADS 512u   /* of an execution, that may read a later store */
 #define LOG_MAX (2 * STEPS_MAX)
@@ -84,6 +85,12 @@ typedef struct block {
     bool live;
 } block;
 
+typedef struct poller { /* the notifiers that were added, and a mask of them */
+    uint32_t mask, count;
+    int timers[TIMERS];
+    uint32_t numbers[TIMERS];
+} poller;
+
 typedef enum thread_state { READY, ASLEEP, WAITING, STOPPED, DONE } thread_state;
 
 typedef struct thread {
@@ -91,7 +98,7 @@ typedef struct thread {
     thread_state state;
     const volatile void *word; /* ASLEEP: at this futex */
     uint32_t queue;            /* ASLEEP: since when, to wake the oldest first */
-    uint32_t timers;           /* WAITING: for any of this mask */
+    const uint32_t *timers;    /* WAITING: for any of this mask, which may change meanwhile */
     vector known;              /* what happens before its next step */
     vector learned;            /* by relaxed reads, for an acquire fence */
     vector released;           /* at its last release fence */
@@ -191,6 +198,8 @@ struct oppx {
     bool timer_open[TIMERS], timer_armed[TIMERS];
     uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
     vector notified[TIMERS];     /* what those who notified it, as a notifier, knew */
+    poller pollers[POLLERS];
+    uint32_t poller_count;
 
     later later;
 

@@ -264,6 +264,10 @@ void oppx_timer_set(int timer);
 void oppx_notifier_ring(int timer); /* as an eventfd: what was done before is known to who reads it */
 uint32_t oppx_timer_wait(const int *_Nonnull timers, uint32_t count);
 bool oppx_timer_read(int timer);
+/* An edge-triggered epoll of notifiers: the functions say what opp_poller_add() and so on do. */
+int oppx_poller_open(void);
+int oppx_poller_add(int poller, int timer, uint32_t number);
+int oppx_poller_wait(int poller, uint32_t *_Nonnull numbers, int most, bool waits);
 
 /* Memory that is watched. Zeroed; gone, all of it, with the execution. */
 void *_Nullable oppx_allocate(size_t size, size_t alignment);

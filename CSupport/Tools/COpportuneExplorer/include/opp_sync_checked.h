@@ -111,17 +111,15 @@ static inline bool opp_timer_read(int timer) {
     return oppx_timer_read(timer);
 }
 
-/* An edge-triggered epoll whose descriptors are notifiers: an edge of each is taken once. They are added
- * before the threads begin, and none is removed: an event of a removed one comes late. */
+/* An edge-triggered epoll whose descriptors are notifiers: an edge of each is taken once. None is removed: an
+ * event of a removed one comes late. */
 typedef struct opp_poller {
-    uint32_t count;
-    int descriptors[8];
-    uint32_t numbers[8];
+    int poller;
 } opp_poller;
 
 static inline int opp_poller_open(opp_poller *poller) {
-    poller->count = 0;
-    return 0;
+    poller->poller = oppx_poller_open();
+    return poller->poller < 0 ? poller->poller : 0;
 }
 
 static inline void opp_poller_close(opp_poller *poller) {
@@ -129,9 +127,7 @@ static inline void opp_poller_close(opp_poller *poller) {
 }
 
 static inline int opp_poller_add(opp_poller *poller, int descriptor, uint32_t number) {
-    poller->descriptors[poller->count] = descriptor;
-    poller->numbers[poller->count++] = number;
-    return 0;
+    return oppx_poller_add(poller->poller, descriptor, number);
 }
 
 static inline void opp_poller_remove(opp_poller *poller, int descriptor) {
@@ -139,13 +135,7 @@ static inline void opp_poller_remove(opp_poller *poller, int descriptor) {
 }
 
 static inline int opp_poller_wait(opp_poller *poller, uint32_t *numbers, int most, bool waits) {
-    int count = 0;
-    do {
-        if (waits) (void)oppx_timer_wait(poller->descriptors, poller->count);
-        for (uint32_t i = 0; i < poller->count && count < most; i++)
-            if (oppx_timer_read(poller->descriptors[i])) numbers[count++] = poller->numbers[i];
-    } while (waits && count == 0); /* another has taken what this one was woken for: the kernel waits on */
-    return count;
+    return oppx_poller_wait(poller->poller, numbers, most, waits);
 }
 
 /* --- Memory ---------------------------------------------------------------------------------- */
