@@ -1,6 +1,5 @@
 import COpportune
 import Foundation
-import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -10,10 +9,7 @@ import Testing
 /// Options that no other test uses, each tested by its effect on a running scheduler.
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct ConfiguredTests {
   private func scheduler(_ change: (inout SchedulerConfiguration) -> Void) throws -> Scheduler {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(1)
-    change(&configuration)
-    return try Scheduler(configuration: configuration)
+    try Scheduler(configuration: SchedulerConfiguration(workers: 1, change))
   }
 
   // R-CPU-01
@@ -261,7 +257,7 @@ import Testing
   @Test func aChangedQuotaIsFollowedWhileJobsRun() async throws {
     let quota = Atomic<UInt64>(0)
     let engine = try Engine(
-      SchedulerConfiguration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      SchedulerConfiguration(), .silent,
       readTopology: {
         Topology {
           ($0.pointee.cpu_count, $0.pointee.node_count) = (4, 1)
@@ -269,8 +265,7 @@ import Testing
           return 0
         }
       })
-    let core = try AppCore(engine: engine, name: "app", band: .background)
-    let app = App(core: core)
+    let app = try engine.makeApp(named: "app", band: .background)
     #expect(engine.width == 4)
     for (milli, width) in [(1500, 2), (100, 1), (0, 4)] {
       quota.store(UInt64(milli), ordering: .relaxed)
@@ -282,9 +277,7 @@ import Testing
       }.value
       #expect(isFollowed, "\(milli) thousandths of a CPU")
     }
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(10), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   @Test func aCancelledSleepIsNotKept() async throws {
@@ -338,6 +331,19 @@ import Testing
     try app.setBand(.background)
     #expect(await app.task { sched_getscheduler(0) & 7 }.value == schedIdle)
     try await scheduler.shutdown()
+  }
+
+  // R-CPU-09
+  @Test func theRealTimeBandNeedsItsPool() async throws {
+    let without = try scheduler { $0.pools = [.foreground, .background] }
+    #expect(throws: SchedulerError.self) { try without.makeApp(named: "audio", band: .realTime) }
+    try await without.shutdown()
+    let with = try scheduler { $0.pools = Set(WorkerPool.allCases) }
+    let audio = try with.makeApp(named: "audio", band: .realTime)
+    #expect(await audio.task { isOnWorker(of: .realTime) }.value)
+    try audio.setBand(.background)
+    #expect(await audio.task { isOnWorker(of: .background) }.value)
+    try await with.shutdown()
   }
 
   @Test func threadsHaveTheName() async throws {

@@ -114,6 +114,23 @@ private final class SlowPipe: Sendable {
     #expect(statistics.demotions == 0)
   }
 
+  // R-CPU-08
+  /// In one slice, and in slices of less than a millisecond.
+  @Test(arguments: [(4, 5000, 8000), (60, 300, 400)])
+  func waitingEndsAQuantum(count: Int, work: UInt64, pause: Int) async throws {
+    let statistics = try await undisturbed { app in
+      await app.task {
+        for _ in 0..<count {
+          spinCPU(microseconds: work)
+          // As a read that waits: how long is the subject.
+          clock_nanosleep(CLOCK_MONOTONIC, 0, [timespec(tv_sec: 0, tv_nsec: pause * 1000)], nil)
+          if pause < 1000 { await Task.yield() }
+        }
+      }.value
+    }
+    #expect(statistics.demotions == 0)
+  }
+
   /// What an app comes to that is not to be demoted, by what `work` does with it. A machine's host may take
   /// the CPU in the midst of a slice, and others may have it when a thread is about to block; not each of so
   /// many times.

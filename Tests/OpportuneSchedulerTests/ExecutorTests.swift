@@ -196,10 +196,14 @@ private actor Keeper {
     try await scheduler.shutdown()
   }
 
-  // R-CARD-07 R-SYS-03
+  // R-CARD-07 R-SYS-03 R-CPU-04
   @Test func schedulersLiveSideBySide() async throws {
-    let schedulers = try (0..<3).map { _ in try makeScheduler(workers: 2) }
-    let apps = try schedulers.map { try $0.makeApp(named: "app") }
+    let schedulers = try [Bands.default, .disjoint, .default].map { bands in
+      try Scheduler(configuration: SchedulerConfiguration(workers: 2) { $0.bands = bands })
+    }
+    let apps = try zip(schedulers, [.foreground, .background, .foreground] as [Band]).map {
+      try $0.makeApp(named: "app", band: $1)
+    }
     apps[2].suspend()
     // From one to the other and back: neither is the other's worker.
     let sum = await apps[0].task {

@@ -145,11 +145,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     let room = Atomic<Int>(1000)
     let given = Tally()
     let (ended, begun, gate) = (Record<Bool>(), Record<Int>(), DispatchSemaphore(value: 0))
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(1)
-    configuration.backgroundClass = .nice19
     let engine = try Engine(
-      configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      SchedulerConfiguration(workers: 1) { $0.backgroundClass = .nice19 }, .silent,
       startThread: { name, stack, body, context in
         guard name.contains("-bg") else { return opp_thread_start(name, stack, body, context) }
         given.increment()
@@ -158,8 +155,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
       readThreadLimits: {
         ThreadLimits(user: ThreadLimits.Limit(most: room.load(ordering: .relaxed), used: 0))
       })
-    let back = App(core: try AppCore(engine: engine, name: "back", band: .background))
-    let front = App(core: try AppCore(engine: engine, name: "front", band: .foreground))
+    let back = try engine.makeApp(named: "back", band: .background)
+    let front = try engine.makeApp(named: "front", band: .foreground)
     for number in 0..<10 {
       try back.submit {
         begun.add(number)
@@ -175,9 +172,7 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     let haveEnded = await front.task { spin { ended.count >= given.count - 5 } }.value
     #expect(haveEnded, "\(ended.count) of \(given.count) workers of the background ended")
     for number in 0..<10 { #expect(await back.task { number }.value == number) }
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   // R-CPU-02

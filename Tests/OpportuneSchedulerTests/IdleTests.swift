@@ -22,10 +22,7 @@ import Testing
   /// Law 5: nobody wakes up without work, a monitor that watched hogs and sleepers included, nor for a sleep
   /// that was cancelled.
   @Test func aSchedulerWithoutWorkDoesNotWakeUp() async throws {
-    var configuration = SchedulerConfiguration()
-    configuration.name = "atrest"
-    configuration.workers = .fixed(2)
-    let scheduler = try Scheduler(configuration: configuration)
+    let scheduler = try Scheduler(configuration: SchedulerConfiguration(workers: 2) { $0.name = "atrest" })
     let apps = [
       try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background),
     ]

@@ -1,6 +1,5 @@
 import COpportune
 import Foundation
-import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -73,15 +72,12 @@ import Testing
   // R-CARD-07
   /// With three workers for each pool and the monitor, seven threads are wanted, and three are the least.
   @Test(arguments: 0...2) func aSchedulerThatGetsTooFewThreadsLeavesNone(given: Int) async throws {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(2)
-    let ended = Record<Bool>()
+    let (configuration, ended) = (try SchedulerConfiguration(workers: 2), Record<Bool>())
     weak var remains: Ration?
     do {
       let ration = Ration(given)
       remains = ration
-      _ = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
-        name, stack, body, context in
+      _ = try Engine(configuration, .silent) { name, stack, body, context in
         guard ration.take() else { return -EAGAIN }
         return CountedThread.start(name, stack, body, context) { ended.add(true) }
       }
@@ -96,23 +92,18 @@ import Testing
 
   // R-CARD-07 R-CPU-02 R-SYS-03
   @Test(arguments: 3...7) func aSchedulerWorksWithWhatThreadsItGets(given: Int) async throws {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(2)
     let ration = Ration(given)
-    let engine = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-    { name, stack, body, context in
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent) { name, stack, body, context in
       guard ration.take() else { return -EAGAIN }
       return CountedThread.start(name, stack, body, context) { ration.giveBack() }
     }
     for band in [Band.foreground, .background] {
-      let app = App(core: try AppCore(engine: engine, name: "app", band: band))
+      let app = try engine.makeApp(named: "app", band: band)
       let ran = Record<Int>()
       for number in 0..<200 { try app.submit { ran.add(number) } }
       #expect(await ran.reaching(200).count == 200)
     }
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   /// How many threads there may be at a time, as the kernel limits them: workers that are one too many end,

@@ -1,6 +1,5 @@
 import COpportune
 import Foundation
-import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -27,11 +26,13 @@ import Testing
     }
   }
 
-  private func configuration() -> SchedulerConfiguration {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(2)
-    configuration.backgroundClass = .idle
-    return configuration
+  private func take(_ lock: Lock, in app: App) async throws {
+    let taken = Record<Bool>()
+    try app.submit {
+      lock.hold {}
+      taken.add(true)
+    }
+    _ = await taken.reaching(1)
   }
 
   private func counts(_ engine: Engine) -> (inversions: UInt64, raised: UInt64, cleared: UInt64) {
@@ -52,13 +53,10 @@ import Testing
       return print("skipped: no privilege to raise a thread here")
     }
     privileges.canRaise = mayRaise
-    let engine = try Engine(
-      configuration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
-      privileges: privileges)
-    func app(_ band: Band) throws -> App {
-      App(core: try AppCore(engine: engine, name: "\(band)", band: band))
-    }
-    let (front, hogs, back) = (try app(.foreground), try app(.foreground), try app(.background))
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent, privileges: privileges)
+    let front = try engine.makeApp(named: "front", band: .foreground)
+    let hogs = try engine.makeApp(named: "hogs", band: .foreground)
+    let back = try engine.makeApp(named: "back", band: .background)
     let (lock, stop, ended, raised) = (Lock(kind), Flag(), Record<Bool>(), Record<Bool>())
     let cpus = Topology().cpuCount
     for _ in 0..<2 * cpus {
@@ -82,21 +80,14 @@ import Testing
       return now.inversions > 2 && (mayRaise ? now.raised > 2 && raised.count > 0 : now.cleared > 0)
     }
     try await eventually("an inversion is seen and resolved") {
-      let waited = Record<Bool>()
-      try front.submit {
-        lock.hold {}
-        waited.add(true)
-      }
-      _ = await waited.reaching(1)
+      try await take(lock, in: front)
       return isSeen()
     }
     let found = counts(engine)
     #expect(mayRaise ? found.cleared == 0 : found.raised == 0 && raised.count == 0)
     stop.raise()
     _ = await ended.reaching(2 * cpus + 1)
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   // R-CPU-01 R-CPU-02
@@ -106,12 +97,10 @@ import Testing
     guard Topology().cpuCount > 1 else { return print("skipped: there is one CPU, and none to move to") }
     var privileges = KernelPrivileges.probe()
     privileges.canRaise = false
-    let engine = try Engine(
-      configuration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
-      privileges: privileges)
-    let front = App(core: try AppCore(engine: engine, name: "front", band: .foreground))
-    let hogs = App(core: try AppCore(engine: engine, name: "hogs", band: .foreground))
-    let back = App(core: try AppCore(engine: engine, name: "back", band: .background))
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent, privileges: privileges)
+    let front = try engine.makeApp(named: "front", band: .foreground)
+    let hogs = try engine.makeApp(named: "hogs", band: .foreground)
+    let back = try engine.makeApp(named: "back", band: .background)
     let (lock, stop, ended) = (Lock(.glibc), Flag(), Record<Bool>())
     // Each shorter than a quantum, and none is ever demoted.
     @Sendable func hog() {
@@ -126,12 +115,7 @@ import Testing
       ended.add(true)
     }
     try await eventually("a fresh hog makes room") { [self] in
-      let waited = Record<Bool>()
-      try front.submit {
-        lock.hold {}
-        waited.add(true)
-      }
-      _ = await waited.reaching(1)
+      try await take(lock, in: front)
       return counts(engine).cleared > 0
     }
     #expect(counts(engine).raised == 0)
@@ -139,9 +123,7 @@ import Testing
     _ = await ended.reaching(chains + 1)
     let demotions = [front, hogs].map(\.statistics.demotions)
     #expect(demotions == [0, 0])
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   // R-CPU-01 R-CPU-05
@@ -151,12 +133,8 @@ import Testing
     guard KernelPrivileges.probe().canRaise else {
       return print("skipped: no privilege to raise a thread here")
     }
-    var configuration = configuration()
-    configuration.overlapClass = .nice19
-    configuration.bands = try .overlapping(by: 1)
-    configuration.quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
-    let scheduler = try Scheduler(configuration: configuration)
-    let front = try scheduler.makeApp(named: "front")
+    let quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
+    let (scheduler, front) = try makeApp(named: "front", workers: 2, quantum: quantum)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let (lock, stop, raised) = (Lock(.synchronization), Flag(), Record<Bool>())
     let holder = back.task {

@@ -1,6 +1,5 @@
 import COpportune
 import Dispatch
-import Logging
 import TestSupport
 import Testing
 
@@ -14,17 +13,15 @@ import Testing
     _ band: Band, _ pool: WorkerPool, waitingFor what: Int32,
     isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
   ) async throws -> UInt64 {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(2)
     let (looks, ended) = (Tally(), Record<Int>())
     let engine = try Engine(
-      configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      SchedulerConfiguration(workers: 2), .silent,
       isBlocked: {
         let state = opp_thread_meter_is_blocked($0)
         looks.increment()
         return state == OPP_BLOCKED ? what : state
       })
-    let app = App(core: try AppCore(engine: engine, name: "app", band: band))
+    let app = try engine.makeApp(named: "app", band: band)
     let gate = DispatchSemaphore(value: 0)
     for number in 0..<10 {
       try app.submit {
@@ -37,9 +34,7 @@ import Testing
     let replaced = state.replaced.load(ordering: .relaxed)
     for _ in 0..<10 { gate.signal() }
     _ = await ended.reaching(10)
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
     return replaced
   }
 

@@ -23,12 +23,12 @@ private final class Turns: Sendable {
   // R-CPU-03 R-CPU-04 R-CPU-05: in the levels that they share, neither band starves the other.
   @Test(arguments: [1, 5], OverlapClass.allCases)
   func bandsShareTheOverlap(levels: Int, overlap: OverlapClass) async throws {
-    var configuration = SchedulerConfiguration()
-    configuration.overlapClass = overlap
-    configuration.workers = .fixed(1)
-    configuration.bands = try .overlapping(by: levels)
-    configuration.quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
-    let scheduler = try Scheduler(configuration: configuration)
+    let scheduler = try Scheduler(
+      configuration: SchedulerConfiguration(workers: 1) {
+        $0.overlapClass = overlap
+        $0.bands = try .overlapping(by: levels)
+        $0.quantum = QuantumPolicy(quantum: .milliseconds(1), step: 63, recovery: .never)
+      })
     let ui = try scheduler.makeApp(named: "ui")
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
     let sunk = Record<Int>()

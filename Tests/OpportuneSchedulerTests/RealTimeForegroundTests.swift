@@ -1,7 +1,6 @@
 import COpportune
 import Dispatch
 import Foundation
-import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -17,11 +16,11 @@ struct RealTimeForegroundTests {
     quantum: Duration = .milliseconds(1), share: Double = 0.7,
     _ change: (inout SchedulerConfiguration) -> Void = { _ in }
   ) async throws -> Scheduler {
-    var configuration = SchedulerConfiguration()
-    configuration.foregroundClass = .realTime(quantum: quantum, share: share)
-    configuration.workers = .fixed(1)
-    change(&configuration)
-    let scheduler = try Scheduler(configuration: configuration)
+    let scheduler = try Scheduler(
+      configuration: SchedulerConfiguration(workers: 1) {
+        $0.foregroundClass = .realTime(quantum: quantum, share: share)
+        change(&$0)
+      })
     // The monitor opens the class once it stands above it, before it answers anything.
     let access = await scheduler.statistics().realTimeForeground?.access
     #expect(access == .roundRobin)
@@ -171,19 +170,19 @@ struct RealTimeForegroundTests {
   @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here"), arguments: [0, EAGAIN])
   func aHogLeavesWhileAThreadIsBeingStarted(refusal: Int32) async throws {
     let (isArmed, begun, gate) = (Flag(), Flag(), DispatchSemaphore(value: 0))
-    var configuration = SchedulerConfiguration()
-    configuration.foregroundClass = .realTime(quantum: .milliseconds(1), share: 0.7)
-    configuration.workers = .fixed(1)
-    configuration.quantum.quantum = .milliseconds(500)
+    let configuration = SchedulerConfiguration(workers: 1) {
+      $0.foregroundClass = .realTime(quantum: .milliseconds(1), share: 0.7)
+      $0.quantum.quantum = .milliseconds(500)
+    }
     let engine = try Engine(
-      configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      configuration, .silent,
       startThread: { name, stack, body, context in
         guard isArmed.isUp, name.contains("-fg") else { return opp_thread_start(name, stack, body, context) }
         begun.raise()
         gate.wait()
         return refusal == 0 ? opp_thread_start(name, stack, body, context) : -refusal
       })
-    let app = App(core: try AppCore(engine: engine, name: "app", band: .foreground))
+    let app = try engine.makeApp(named: "app", band: .foreground)
     // No answer of the monitor has told that the class is open.
     var isOpen = false
     for _ in 0..<100_000 where !isOpen { isOpen = await app.task { Self.ownClass == SCHED_RR }.value }
@@ -200,9 +199,7 @@ struct RealTimeForegroundTests {
     }
     #expect(await ends.reaching(3) == [true, true, true])
     #expect(await app.task { true }.value)
-    #expect(engine.beginDraining())
-    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-    #expect(stuck.isEmpty)
+    await engine.end()
   }
 
   // R-CPU-01

@@ -8,10 +8,8 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(3))) struct StatisticsTests {
   /// Runs work of every kind that is counted, and returns the app's statistics and the scheduler's.
   private func statistics(isCollecting: Bool) async throws -> (AppStatistics, SchedulerStatistics) {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(1)
-    configuration.collectsStatistics = isCollecting
-    let scheduler = try Scheduler(configuration: configuration)
+    let scheduler = try Scheduler(
+      configuration: SchedulerConfiguration(workers: 1) { $0.collectsStatistics = isCollecting })
     let app = try scheduler.makeApp(named: "app")
     let ran = Record<Int>()
     for number in 0..<64 { try app.submit { ran.add(number) } }

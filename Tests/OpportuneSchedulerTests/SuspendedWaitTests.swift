@@ -23,17 +23,10 @@ import Testing
     let service: App
 
     init(afterMilliseconds delay: UInt64 = 1, serviceBand: Band = .background) throws {
-      var configuration = SchedulerConfiguration()
-      configuration.workers = .fixed(2)
-      engine = try Engine(configuration, said.logger, waitWarningDelay: delay * 1_000_000)
-      front = try Self.app("front", .foreground, engine)
-      service = try Self.app("service", serviceBand, engine)
-    }
-
-    static func app(_ name: String, _ band: Band, _ engine: Engine) throws -> App {
-      let core = try AppCore(engine: engine, name: name, band: band)
-      engine.monitor.post(.added(core.record))
-      return App(core: core)
+      engine = try Engine(
+        SchedulerConfiguration(workers: 2), said.logger, waitWarningDelay: delay * 1_000_000)
+      front = try engine.makeApp(named: "front", band: .foreground)
+      service = try engine.makeApp(named: "service", band: serviceBand)
     }
 
     func expectSaid(_ count: Int) async {
@@ -45,14 +38,17 @@ import Testing
       }
     }
 
+    /// The wait is told once, until it is over and after that.
+    func isTold(of waiters: AppTask<Int, Never>...) async {
+      await expectSaid(1)
+      service.resume()
+      for waiter in waiters { #expect(await waiter.value == 7) }
+      await engine.end()
+      await expectSaid(1)
+    }
+
     /// The monitor has handled all that was posted before.
     func settle() async { _ = await withCheckedContinuation { engine.monitor.post(.snapshot(engine, $0)) } }
-
-    func end() async {
-      #expect(engine.beginDraining())
-      let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
-      #expect(stuck.isEmpty)
-    }
   }
 
   // R-FTS-09 R-CPU-02
@@ -63,11 +59,7 @@ import Testing
     let actor = Service(try rig.service.makeStrand(named: "strand"))
     rig.service.suspend()
     let waiter = rig.front.task { await actor.ask() }
-    await rig.expectSaid(1)
-    rig.service.resume()
-    #expect(await waiter.value == 7)
-    await rig.end()
-    await rig.expectSaid(1)
+    await rig.isTold(of: waiter)
   }
 
   // R-FTS-09 R-CPU-02
@@ -78,11 +70,7 @@ import Testing
     rig.service.suspend()
     let task = rig.service.task { 7 }
     let waiter = rig.front.task { await task.value }
-    await rig.expectSaid(1)
-    rig.service.resume()
-    #expect(await waiter.value == 7)
-    await rig.end()
-    await rig.expectSaid(1)
+    await rig.isTold(of: waiter)
   }
 
   /// A task that itself goes to the executor of an app that is suspended already.
@@ -101,7 +89,7 @@ import Testing
     rig.service.resume()
     for waiter in waiters { #expect(await waiter.value == 7) }
     #expect(rig.service.core.record.waiter == nil, "each wait has ended")
-    await rig.end()
+    await rig.engine.end()
     await rig.expectSaid(1)
   }
 
@@ -125,10 +113,7 @@ import Testing
       try rig.front.setBand(.foreground)
       await rig.settle()
     }
-    await rig.expectSaid(1)
-    rig.service.resume()
-    #expect(await waiter.value == 7)
-    await rig.end()
+    await rig.isTold(of: waiter)
   }
 
   // R-FTS-09 R-CPU-02
@@ -139,10 +124,7 @@ import Testing
     let waiter = rig.front.task { await task.value }
     while rig.service.core.record.waiter == nil { await Task.yield() }
     try rig.service.setBand(.foreground)
-    await rig.expectSaid(1)
-    rig.service.resume()
-    #expect(await waiter.value == 7)
-    await rig.end()
+    await rig.isTold(of: waiter)
   }
 
   // R-FTS-09 R-CPU-02
@@ -165,29 +147,21 @@ import Testing
     await rig.settle()
     #expect(rig.said.lines.isEmpty, "what runs there may be what it waits for")
     gate.signal()
-    await rig.expectSaid(1)
-    rig.service.resume()
-    #expect(await waiter.value == 7)
-    await rig.end()
-    await rig.expectSaid(1)
+    await rig.isTold(of: waiter)
   }
 
   // R-FTS-09
   @Test func whoIsNotInTheForegroundWaitsSilently() async throws {
     let rig = try Rig()
     let actor = Service(try rig.service.makeStrand(named: "strand"))
-    let other = try Rig.app("other", .background, rig.engine)
+    let other = try rig.engine.makeApp(named: "other", band: .background)
     rig.service.suspend()
     let patient = other.task { await actor.ask() }
     let own = rig.service.task { await actor.ask() }
     // Of a closure nobody awaits the end.
     try rig.front.submit { do { try actor.strand.submit {} } catch { Issue.record(error) } }
     let waiter = rig.front.task { await actor.ask() }
-    await rig.expectSaid(1)
-    rig.service.resume()
-    for task in [patient, own, waiter] { #expect(await task.value == 7) }
-    await rig.end()
-    await rig.expectSaid(1)
+    await rig.isTold(of: patient, own, waiter)
   }
 
   // R-FTS-09
@@ -202,7 +176,7 @@ import Testing
       #expect(await waiter.value == 7)
     }
     #expect(rig.service.core.record.waiter == nil, "each wait has ended")
-    await rig.end()
+    await rig.engine.end()
     await rig.expectSaid(0)
   }
 
@@ -223,7 +197,7 @@ import Testing
     await rig.expectSaid(1)
     rig.service.resume()
     #expect(await waiter.value == 8)
-    await rig.end()
+    await rig.engine.end()
     await rig.expectSaid(1)
   }
 
@@ -238,7 +212,7 @@ import Testing
       rig.service.resume()
       for waiter in waiters { #expect(await waiter.value == 7) }
     }
-    await rig.end()
+    await rig.engine.end()
     await rig.expectSaid(3)
   }
 }

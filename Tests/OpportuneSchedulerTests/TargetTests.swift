@@ -100,10 +100,7 @@ import Testing
 
   // R-CPU-01 R-DISK-02
   @Test func backgroundGivesOfTheDeviceToo() async throws {
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(2)
-    let scheduler = try Scheduler(configuration: configuration)
-    let ui = try scheduler.makeApp(named: "ui")
+    let (scheduler, ui) = try makeApp(named: "ui", workers: 2)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
     ui.deviceShare.follow(least: 1)  // as an I/O broker does
     let load = Load()
@@ -140,9 +137,7 @@ import Testing
   // R-CPU-01
   @Test func backgroundGivesAndGetsBack() async throws {
     let log = LogLines()
-    var configuration = SchedulerConfiguration()
-    configuration.workers = .fixed(4)
-    let scheduler = try Scheduler(configuration: configuration, logger: log.logger)
+    let scheduler = try Scheduler(configuration: SchedulerConfiguration(workers: 4), logger: log.logger)
     let ui = try scheduler.makeApp(named: "ui")
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
     let load = Load()

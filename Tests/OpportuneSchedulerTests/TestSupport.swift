@@ -218,18 +218,44 @@ final class ThreadEnd: Sendable {
   }
 }
 
+extension SchedulerConfiguration {
+  init(workers: Int, _ change: (inout Self) throws -> Void = { _ in }) rethrows {
+    self.init()
+    self.workers = .fixed(workers)
+    try change(&self)
+  }
+}
+
+extension Logger {
+  static var silent: Logger { Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }) }
+}
+
+/// For tests that replace what a scheduler asks the kernel for.
+extension Engine {
+  func makeApp(named name: String, band: Band) throws -> App {
+    let core = try AppCore(engine: self, name: name, band: band)
+    monitor.post(.added(core.record))
+    return App(core: core)
+  }
+
+  /// Shuts down; nothing may be left.
+  func end() async {
+    #expect(beginDraining())
+    let stuck = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(60), $0)) }
+    #expect(stuck.isEmpty)
+  }
+}
+
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), spareDelay: Duration = .microseconds(500),
   background: BackgroundClass = .idle, overlap: OverlapClass = .nice19
 ) throws -> Scheduler {
-  var configuration = SchedulerConfiguration()
-  configuration.name = "test"
-  configuration.workers = .fixed(workers)
-  configuration.quantum = quantum
-  configuration.spareDelay = spareDelay
-  configuration.backgroundClass = background
-  configuration.overlapClass = overlap
-  return try Scheduler(configuration: configuration)
+  try Scheduler(
+    configuration: SchedulerConfiguration(workers: workers) {
+      $0.name = "test"
+      ($0.quantum, $0.spareDelay) = (quantum, spareDelay)
+      ($0.backgroundClass, $0.overlapClass) = (background, overlap)
+    })
 }
 
 /// A scheduler, and an app of it.
