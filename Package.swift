@@ -253,12 +253,11 @@ let package = Package(
     .testTarget(
       name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "Guide", "TestSupport"],
       packageAccess: false),
-    .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
-        "Opportune", "OpportuneScheduler", "OpportuneModels", "COpportune", "TestSupport",
+        "OpportuneScheduler", "OpportuneModels", "COpportune", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
@@ -398,7 +397,7 @@ if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
     "OpportuneScheduler",
     "OpportuneIO", "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport",
     "CIOTestSupport",
-    "StoreCrash", "COpportuneTests", "OpportuneBaseTests",
+    "StoreCrash", "OpportuneBaseTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }

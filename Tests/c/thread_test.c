@@ -118,7 +118,7 @@ static void refuses_what_is_out_of_range(void) {
     CHECK_EQUAL(after.nice, before.nice);
 }
 
-/* The slice goes both ways without privilege, which demotion relies on. */
+/* R-CPU-06: the slice goes both ways without privilege, which demotion relies on. */
 static void slice_goes_both_ways(const opp_system_probe *probe) {
     struct utsname names;
     int major = 0, minor = 0;
