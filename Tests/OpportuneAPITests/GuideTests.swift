@@ -47,23 +47,9 @@ import Testing
 
   /// Runs them to their end, which comes after a minute in any case.
   private func run(_ names: [String]) throws -> (status: Int32, lines: [String], errors: String) {
-    let tests = URL(
-      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    let guide = Process()
-    guide.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    guide.arguments =
-      ["timeout", "-k", "5", "60", tests.deletingLastPathComponent().appending(path: "Guide").path] + names
-    // Less than a pipe holds, so that neither waits for a reader.
-    let (output, errors) = (Pipe(), Pipe())
-    (guide.standardInput, guide.standardOutput, guide.standardError) = (FileHandle.nullDevice, output, errors)
-    try guide.run()
-    guide.waitUntilExit()
-    func text(of pipe: Pipe) throws -> String {
-      String(decoding: try pipe.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-    }
-    let lines = try text(of: output).split(separator: "\n").map(String.init)
-    let status = guide.terminationReason == .exit ? guide.terminationStatus : 128 + guide.terminationStatus
-    return (status, lines, try text(of: errors))
+    let (status, output, errors) = try outcome(
+      of: ["/usr/bin/env", "timeout", "-k", "5", "60", builtProgram("Guide")] + names)
+    return (status, output.split(separator: "\n").map(String.init), errors)
   }
 
   @Test func eachPageHasAProgramThatPrintsWhatItShows() throws {

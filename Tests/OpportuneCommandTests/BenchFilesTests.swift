@@ -16,18 +16,11 @@ import Testing
   ])
   func nothingStaysOfABenchThatIsEnded(arguments: [String], signal: Int32) throws {
     let folder = try Folder()
-    let bench = Process()
-    bench.executableURL = URL(filePath: try Spawned.program())
-    bench.arguments = arguments + ["--folder", folder.url.path]
+    let bench = Process([try builtProgram()] + arguments + ["--folder", folder.url.path])
     let errors = Pipe()
     bench.standardOutput = FileHandle.nullDevice
     bench.standardError = errors
-    // A test may run on a thread that blocks signals, which a child inherits.
-    var (none, before) = (sigset_t(), sigset_t())
-    sigemptyset(&none)
-    pthread_sigmask(SIG_SETMASK, &none, &before)
-    try bench.run()
-    pthread_sigmask(SIG_SETMASK, &before, nil)
+    try runUnblocked(bench)
     defer { kill(bench.processIdentifier, SIGKILL) }
     var said = ""
     while !said.contains("repeat 1 of") {

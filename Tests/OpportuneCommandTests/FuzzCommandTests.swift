@@ -90,13 +90,10 @@ import Testing
   @Test(.timeLimit(.minutes(2)), arguments: ["recording", "requests"])
   func nothingStaysOfARunThatIsKilled(target: String) async throws {
     let folder = try Folder()
-    let fuzz = Process()
-    fuzz.executableURL = URL(fileURLWithPath: try Spawned.program())
-    fuzz.arguments = ["fuzz", "--target", target, "--time", "100"]
-    fuzz.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": folder.url.path]) { $1 }
-    (fuzz.standardInput, fuzz.standardOutput, fuzz.standardError) = (
-      FileHandle.nullDevice, FileHandle.nullDevice, FileHandle.nullDevice
-    )
+    let fuzz = Process(
+      [try builtProgram(), "fuzz", "--target", target, "--time", "100"],
+      environment: ProcessInfo.processInfo.environment.merging(["TMPDIR": folder.url.path]) { $1 })
+    (fuzz.standardOutput, fuzz.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
     func names() -> [String] {
       (FileManager.default.enumerator(atPath: folder.url.path)?.allObjects as? [String]) ?? []
     }
@@ -127,16 +124,10 @@ import Testing
     "-\u{7}",
   ])
   func aShellReadsThePathBack(path: String) throws {
-    let shell = Process()
     // Of /bin/sh some have no $'…' yet, which is for what steers a terminal.
-    shell.executableURL = URL(fileURLWithPath: shellWord(path).contains("$'") ? "/bin/bash" : "/bin/sh")
+    let shell = shellWord(path).contains("$'") ? "/bin/bash" : "/bin/sh"
     #expect(shellWord(path).unicodeScalars.allSatisfy { (0x20...0x7E).contains($0.value) })
-    shell.arguments = ["-c", "printf %s " + shellWord(path)]
-    let output = Pipe()
-    shell.standardOutput = output
-    try shell.run()
-    let printed = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    shell.waitUntilExit()
+    let printed = try outcome(of: [shell, "-c", "printf %s " + shellWord(path)]).output
     #expect(printed == (path.hasPrefix("-") ? "./" + path : path))
   }
 }

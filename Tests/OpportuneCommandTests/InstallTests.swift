@@ -34,7 +34,7 @@ import Testing
     @discardableResult func call(_ target: String) throws -> String {
       let (status, text) = try InstallTests.run(
         "make", ["-s", "-C", InstallTests.root.path, target],
-        ["PREFIX": prefix, "DESTDIR": destination, "OPPORTUNE_BINARY": try Spawned.program()])
+        ["PREFIX": prefix, "DESTDIR": destination, "OPPORTUNE_BINARY": try builtProgram()])
       #expect(status == 0, "\(text)")
       return text
     }
@@ -63,16 +63,13 @@ import Testing
   private static func run(
     _ program: String, _ arguments: [String], _ variables: [String: String] = [:]
   ) throws -> (status: Int32, text: String) {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["timeout", "-k", "5", "120", program] + arguments
     var environment = ProcessInfo.processInfo.environment
     for name in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"] { environment[name] = nil }
-    process.environment = environment.merging(variables) { $1 }
+    let process = Process(
+      ["/usr/bin/env", "timeout", "-k", "5", "120", program] + arguments,
+      environment: environment.merging(variables) { $1 })
     let output = Pipe()
-    process.standardInput = FileHandle.nullDevice
-    process.standardOutput = output
-    process.standardError = output
+    (process.standardOutput, process.standardError) = (output, output)
     try process.run()
     let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()

@@ -44,13 +44,10 @@ import Testing
       Issue.record("no port")
       return
     }
-    let program = URL(
-      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    let process = Process()
-    process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
-    process.arguments = [
-      "location", "monitor", "--fences", file, "--gpsd", "127.0.0.1:\(port)", "--confidence", "0.7", "--json",
-    ]
+    let process = Process([
+      try builtProgram(), "location", "monitor", "--fences", file, "--gpsd", "127.0.0.1:\(port)",
+      "--confidence", "0.7", "--json",
+    ])
     let pipe = Pipe()
     process.standardOutput = pipe
     process.standardError = FileHandle.nullDevice
@@ -107,24 +104,12 @@ import Testing
     let home = "\"geometry\":{\"type\":\"Point\",\"coordinates\":[8,50]}"
     let fence = "{\"type\":\"Feature\",\(home),\"properties\":{\"name\":\"home\",\"radius\":50}}"
     let track = "timestamp,latitude,longitude,accuracy\n1581041700,50.00126,8,2\n1581041701.5,50,8,2\n"
-    let program = URL(
-      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    let process = Process()
-    process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
-    process.arguments = [
+    let run = try Spawned([
       "location", "monitor", "--fences", try folder.file("fences.geojson", fence.utf8), "--track",
       try folder.file("track.csv", track.utf8), "--confidence", "0.7", "--json",
-    ]
-    let (output, errors) = (Pipe(), Pipe())
-    process.standardOutput = output
-    process.standardError = errors
-    try process.run()
-    defer { kill(process.processIdentifier, SIGKILL) }
-    let told = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0 && said.contains("track.csv' gives fixes"), "\(said)")
-    #expect(told.hasPrefix("{\"fence\":\"home\",\"kind\":\"enter\",\"at\":"), "\(told)")
+    ])
+    #expect(run.status == 0 && run.errors.contains("track.csv' gives fixes"), "\(run.errors)")
+    #expect(run.output.hasPrefix("{\"fence\":\"home\",\"kind\":\"enter\",\"at\":"), "\(run.output)")
   }
 
   /// Standard input is no terminal, so it asks where that is said.
@@ -138,16 +123,11 @@ import Testing
       ("--no-ask", "nobody is there to ask: Allow \"shops\"", AuthorizationStatus.notDetermined),
       ("--ask", "○ shops waits for crossings", .allowed(.always)),
     ] {
-      let program = URL(
-        fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-      let process = Process()
-      process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
       // Nothing listens there: it waits.
-      process.arguments = [
-        "location", "monitor", "--fences", fences, "--gpsd", "127.0.0.1:1", "--settings", settings, "--app",
-        "shops",
-        option,
-      ]
+      let process = Process([
+        try builtProgram(), "location", "monitor", "--fences", fences, "--gpsd", "127.0.0.1:1", "--settings",
+        settings, "--app", "shops", option,
+      ])
       let (input, errors) = (Pipe(), Pipe())
       process.standardInput = input
       process.standardOutput = FileHandle.nullDevice

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `opportune` as a separate process, started by a shell.
@@ -7,26 +8,17 @@ struct Spawned {
   let output: String
   let errors: String
 
-  /// The command that was built beside the tests.
-  static func program() throws -> String {
-    let tests = URL(
-      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    return tests.deletingLastPathComponent().appending(path: "opportune").path
-  }
-
   /// Runs it to its end, which comes after a minute in any case.
   ///
   /// - Parameters:
   ///   - script: what the shell does; the command and its arguments are `"$@"` there.
   ///   - output: where it writes to in place of what is returned.
   init(_ arguments: [String], by script: String = "exec \"$@\"", output: Int32? = nil) throws {
-    let shell = Process()
-    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
-    shell.arguments = ["-c", script, "sh", "timeout", "-k", "5", "60", try Self.program()] + arguments
+    let shell = Process(
+      ["/bin/sh", "-c", script, "sh", "timeout", "-k", "5", "60", try builtProgram()] + arguments)
     // Files, since nobody reads a pipe's other end meanwhile.
     let folder = try Folder()
     let (told, said) = (try folder.file("output", []), try folder.file("errors", []))
-    shell.standardInput = FileHandle.nullDevice
     shell.standardOutput =
       try output.map { FileHandle(fileDescriptor: $0) } ?? FileHandle(forWritingTo: .init(filePath: told))
     shell.standardError = try FileHandle(forWritingTo: .init(filePath: said))

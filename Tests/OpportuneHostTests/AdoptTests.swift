@@ -23,13 +23,8 @@ import Testing
         echo pid $$ end
         wait
         """
-      let shell = Process()
       let words = (leads ? ["/usr/bin/setsid"] : []) + ["/bin/sh", "-c", script, place.folder.path]
-      shell.executableURL = URL(filePath: words[0])
-      shell.arguments = Array(words.dropFirst())
-      shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-      try runUnblocked(shell)
-      return shell
+      return try startProgram(words, output)
     }
   }
 
@@ -169,20 +164,9 @@ import Testing
   @Test func theCommandNamesTheApp() async throws {
     let place = try Place()
     let host = try await HostProgram(place, .auto)
-    let sleep = Process()
-    sleep.executableURL = URL(filePath: "/bin/sleep")
-    sleep.arguments = ["600"]
-    try runUnblocked(sleep)
+    let sleep = try startProgram(["/bin/sleep", "600"])
     func adopt(_ arguments: String...) throws -> (status: Int32, said: String) {
-      let adopt = Process()
-      adopt.executableURL = try command()
-      adopt.arguments = ["adopt", "--socket", place.path] + arguments
-      let pipe = Pipe()
-      (adopt.standardOutput, adopt.standardError) = (pipe, pipe)
-      try runUnblocked(adopt)
-      let said = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      adopt.waitUntilExit()
-      return (adopt.terminationStatus, said)
+      try told(by: ["adopt", "--socket", place.path] + arguments)
     }
     let refused = try adopt("1")
     #expect(refused.status == 1)
@@ -195,8 +179,7 @@ import Testing
     try host.ask(.terminate, "nap")
     sleep.waitUntilExit()
     #expect(sleep.terminationStatus == SIGTERM)
-    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   // MARK: Who descends from whom

@@ -135,8 +135,7 @@ import Testing
     #expect(try await says(output) == "opened")
     try next.ask(.terminate, "app")
     program.waitUntilExit()
-    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
-    next.end()
+    try await next.endWhenEmpty()
   }
 
   /// It works as before, and says so.
@@ -174,14 +173,14 @@ import Testing
       if: OrdinaryUserTests.isPossible && Backends.hasLimits,
       "only root becomes nobody, and nobody must be able to reach the program"))
   func theDoctorSaysWhatIsMissing() throws {
-    let said = try OrdinaryUserTests.run(OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
+    let said = try outcome(of: OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
     #expect(said.status == 0, "\(said.errors)")
     #expect(said.output.contains("that needs control groups of version 2 that may be written"))
-    let own = try OrdinaryUserTests.run([try command().path, "doctor", "--json"])
+    let own = try outcome(of: [try command().path, "doctor", "--json"])
     #expect(own.output.contains("opportune host may keep background from devices and network"))
     // Root without a capability.
     let without = ["/usr/bin/setpriv", "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-all"]
-    let bare = try OrdinaryUserTests.run(without + [try command().path, "doctor", "--json"])
+    let bare = try outcome(of: without + [try command().path, "doctor", "--json"])
     #expect(bare.output.contains("CAP_BPF and CAP_NET_ADMIN"))
   }
 

@@ -55,7 +55,7 @@ import Testing
   private static let unshare = ["/usr/bin/unshare", "/bin/unshare"].first(where: SystemFile.exists)
   static let isPossible: Bool = {
     guard Backends.hasLimits, let unshare, let python = Backends.python else { return false }
-    let answer = try? OrdinaryUserTests.run([
+    let answer = try? outcome(of: [
       unshare, "-n", python, "-c", #"import os; os.open("/dev/net/tun", os.O_RDWR)"#,
     ])
     return answer?.status == 0
@@ -161,10 +161,7 @@ import Testing
 
   /// A socket stays of the group in which it was made.
   @Test func whoIsTakenInIsToldOfItsSockets() async throws {
-    let program = Process()
-    program.executableURL = URL(filePath: "/bin/sleep")
-    program.arguments = ["600"]
-    try runUnblocked(program)
+    let program = try startProgram(["/bin/sleep", "600"])
     defer { kill(program.processIdentifier, SIGKILL) }
     let hosted = try Hosted(.auto, deniesNetwork: true)
     _ = try hosted.host.adopt(program.processIdentifier, name: "app")

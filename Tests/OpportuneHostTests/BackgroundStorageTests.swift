@@ -245,7 +245,7 @@ import Testing
 
   private func file(_ place: Place) throws -> String {
     let path = place.folder.path + "/file"
-    let made = try OrdinaryUserTests.run([
+    let made = try outcome(of: [
       "/bin/dd", "if=/dev/zero", "of=\(path)", "bs=1M", "count=16", "conv=fsync",
     ])
     try #require(made.status == 0, "\(made.errors)")
@@ -369,7 +369,7 @@ import Testing
     let lack = "background is not kept from reading and writing more than 2M a second"
     #expect(try await errors.line(lack).contains("Note: \(lack)"))
     host.end()
-    let said = try OrdinaryUserTests.run(OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
+    let said = try outcome(of: OrdinaryUserTests.become + [try command().path, "doctor", "--json"])
     #expect(said.status == 0 && said.output.contains("OpportuneStorage in manifests, do nothing"))
   }
 }

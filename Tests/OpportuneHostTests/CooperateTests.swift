@@ -96,17 +96,11 @@ private final class Program: JoinedHost {
   }
 
   @Test func aSwiftProgramOfNoAppWorksAlone() async throws {
-    let (place, hosted, output) = (try Place(), try Hosted(.signals), try Output())
+    let (place, hosted) = (try Place(), try Hosted(.signals))
     let host = hosted.host
     let socket = try HostSocket.open(at: place.path) { host }
     for (path, said) in [(place.path, "it belongs to no app"), (place.path + "-none", "no host answers at")] {
-      let process = Process()
-      process.executableURL = try command().deletingLastPathComponent().appending(path: "Cooperate")
-      process.environment = ["OPPORTUNE_SOCKET": path]
-      process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-      try process.run()
-      process.waitUntilExit()
-      let text = output.take()
+      let text = try outcome(of: [builtProgram("Cooperate")], environment: ["OPPORTUNE_SOCKET": path]).output
       #expect(text.hasPrefix("works alone: ") && text.contains(said), "\(text)")
     }
     try await hosted.end()
@@ -121,15 +115,11 @@ private final class Program: JoinedHost {
       .standardizedFileURL
     let built = place.folder.appending(path: "cooperate").path
     let library = root.appending(path: "CSupport/OpportuneClient")
-    let build = Process()
-    build.executableURL = URL(filePath: try #require(compiler))
-    build.arguments =
-      ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I\(library.path)/include"]
-      + ["\(root.path)/docs/examples/c/cooperate.c", "\(library.path)/client.c", "\(library.path)/line.c"]
-      + ["-o", built]
-    try build.run()
-    build.waitUntilExit()
-    #expect(build.terminationStatus == 0)
+    let build = try outcome(
+      of: [try #require(compiler), "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+        + ["-I\(library.path)/include", "\(root.path)/docs/examples/c/cooperate.c"]
+        + ["\(library.path)/client.c", "\(library.path)/line.c", "-o", built])
+    #expect(build.status == 0, "\(build.errors)")
     return built
   }
 

@@ -84,8 +84,7 @@ import Testing
     #expect(try host.ask(.apps, nil).apps?.first?.state == "foreground")
     try host.ask(.terminate, "flock")
     program.waitUntilExit()
-    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   @Test(arguments: ["x", "0s", "-5m", "367d"]) func aBadTimeIsRefused(text: String) throws {

@@ -204,11 +204,8 @@ import Testing
   @Test func changesAreSignalled() async throws {
     let on = try await OnBus()
     let heard = try Output()
-    let monitor = Process()
-    monitor.executableURL = URL(filePath: "/usr/bin/gdbus")
-    monitor.arguments = ["monitor", "--address", on.bus.address, "--dest", HostBus.name]
-    monitor.standardOutput = FileHandle(fileDescriptor: heard.written, closeOnDealloc: false)
-    try runUnblocked(monitor)
+    let monitor = try startProgram(
+      ["/usr/bin/gdbus", "monitor", "--address", on.bus.address, "--dest", HostBus.name], heard)
     defer { monitor.terminate() }
     _ = try await heard.line("is owned by")
     let program = try Sleeper()
@@ -386,32 +383,17 @@ private final class PrivateBus {
   }
 
   static func run(_ program: String, _ arguments: [String], prefix: [String] = []) throws -> Said {
-    let words = prefix + ["/usr/bin/timeout", "-k", "5", "60", program] + arguments
-    let (process, output, errors) = (Process(), Pipe(), Pipe())
-    process.executableURL = URL(filePath: words[0])
-    process.arguments = Array(words.dropFirst())
-    (process.standardOutput, process.standardError) = (output, errors)
-    process.standardInput = FileHandle.nullDevice
-    try runUnblocked(process)
-    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    let complained = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    return (process.terminationStatus, said, complained)
+    try outcome(of: prefix + ["/usr/bin/timeout", "-k", "5", "60", program] + arguments)
   }
 }
 
 /// A program to adopt, which ends with this object.
 private final class Sleeper {
-  private let process = Process()
+  private let process: Process
   var pid: Int32 { process.processIdentifier }
 
   init(_ program: String = "/bin/sleep", _ arguments: [String] = ["600"], output: Output? = nil) throws {
-    process.executableURL = URL(filePath: program)
-    process.arguments = arguments
-    if let output {
-      process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    }
-    try runUnblocked(process)
+    process = try startProgram([program] + arguments, output)
   }
 
   deinit {

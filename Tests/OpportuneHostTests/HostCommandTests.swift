@@ -29,8 +29,7 @@ import Testing
     let folder = try host.run(["/tmp"], output: output)
     folder.waitUntilExit()
     #expect(folder.terminationStatus == 126)
-    try await eventually("the end of all") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   /// Wherever the host listens, its program and the commands of that know it.
@@ -44,8 +43,7 @@ import Testing
     let said = output.take()
     #expect(said.contains("at \(place.path)\n"))
     #expect(said.contains("knowing"))
-    try await eventually("the end of all") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   @Test func namesAreNumbered() async throws {
@@ -64,8 +62,7 @@ import Testing
       program.waitUntilExit()
       #expect(program.terminationStatus == SIGTERM)
     }
-    try await eventually("the end of all") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   @Test func withoutAHostTheCommandIsNamed() throws {

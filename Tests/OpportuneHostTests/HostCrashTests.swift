@@ -67,8 +67,7 @@ import Testing
     #expect(try next.ask(.apps, nil).apps?.map(\.id) == ["sh"])
     try next.ask(.terminate, "sh")
     program.waitUntilExit()
-    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
-    next.end()
+    try await next.endWhenEmpty()
   }
 
   /// A program that the host itself has started, and that is stopped when both the host and the warden die.
@@ -97,8 +96,7 @@ import Testing
     #expect(try next.ask(.apps, nil).apps?.map(\.pids) == [[pid]])
     try await eventually("its going on") { !isStopped(pid) }
     try next.ask(.terminate, "nap")
-    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
-    next.end()
+    try await next.endWhenEmpty()
   }
 
   @Test(arguments: Backends.usable) func whatIsSuspendedGoesOnAfterTheHost(backend: Backend) async throws {
@@ -177,27 +175,19 @@ final class HostProgram {
     try HostRequest(action, name: name).send(to: place.path)
   }
 
+  /// Once all its apps have ended.
+  func endWhenEmpty() async throws {
+    try await eventually("the end of its apps") { try ask(.apps, nil).apps?.isEmpty == true }
+    end()
+  }
+
   func end() {
     kill(process.processIdentifier, SIGTERM)
     process.waitUntilExit()
   }
 }
 
-/// Dispatch's threads block all signals, and a program inherits that.
-func runUnblocked(_ process: Process) throws {
-  var (none, before) = (sigset_t(), sigset_t())
-  sigemptyset(&none)
-  pthread_sigmask(SIG_SETMASK, &none, &before)
-  defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-  try process.run()
-}
-
 /// A shell that no host has started.
 func startShell(_ script: String, _ output: Output) throws -> Process {
-  let shell = Process()
-  shell.executableURL = URL(filePath: "/bin/sh")
-  shell.arguments = ["-c", script]
-  shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-  try runUnblocked(shell)
-  return shell
+  try startProgram(["/bin/sh", "-c", script], output)
 }

@@ -286,7 +286,6 @@ import Testing
     #expect(try host.ask(.apps, nil).apps?.first?.state == "suspended")
     try host.ask(.terminate, "flock")
     program.waitUntilExit()
-    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 }

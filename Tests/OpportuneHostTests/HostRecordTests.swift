@@ -38,8 +38,7 @@ import Testing
     #expect(entries.map { $0.flatMap(\.pids) }.map(Set.init) == pids)
     try next.ask(.terminate, "tree")
     shell.waitUntilExit()
-    try await eventually("its end") { try next.ask(.apps, nil).apps?.isEmpty == true }
-    next.end()
+    try await next.endWhenEmpty()
     // Nothing is left to know.
     #expect(!FileManager.default.fileExists(atPath: place.path + ".apps"))
   }

@@ -52,16 +52,8 @@ import Testing
     let pid = try hosted.shell("exec sleep 600", name: "x")
     /// Its status and what it has printed.
     func run(_ words: String...) throws -> (status: Int32, output: String, errors: String) {
-      let (process, output, errors) = (Process(), Pipe(), Pipe())
-      process.executableURL = URL(filePath: "/usr/bin/python3")
-      process.arguments = [script] + words
-      process.environment = ["OPPORTUNE_SOCKET": place.path]
-      (process.standardOutput, process.standardError) = (output, errors)
-      try process.run()
-      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      let error = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      process.waitUntilExit()
-      return (process.terminationStatus, text, error)
+      try outcome(
+        of: ["/usr/bin/python3", script] + words, environment: ["OPPORTUNE_SOCKET": place.path])
     }
     #expect(try run("apps").output.hasPrefix("x: background, 1 processes"))
     #expect(try run("front", "x").status == 0 && hosted.entry("x")?.state == "foreground")

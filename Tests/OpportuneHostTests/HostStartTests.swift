@@ -223,36 +223,25 @@ import Testing
     let errors = try Output()
     let host = try await HostProgram(
       place, .signals, options: ["--manifests", manifests.path], errors: errors)
-    func opportune(_ arguments: String...) throws -> (status: Int32, text: String) {
-      let program = Process()
-      program.executableURL = try command()
-      program.arguments = [arguments[0], "--socket", place.path] + arguments.dropFirst()
-      let (output, said) = (Pipe(), Pipe())
-      program.standardOutput = output
-      program.standardError = said
-      try program.run()
-      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      let problem = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      program.waitUntilExit()
-      return (program.terminationStatus, text + problem)
+    func opportune(_ arguments: String...) throws -> (status: Int32, said: String) {
+      try told(by: [arguments[0], "--socket", place.path] + arguments.dropFirst())
     }
-    #expect(try opportune("apps").text == "no app runs\n")
+    #expect(try opportune("apps").said == "no app runs\n")
     let known = try JSONDecoder().decode(
-      [AppEntry].self, from: Data(try opportune("apps", "--all", "--json").text.utf8))
+      [AppEntry].self, from: Data(try opportune("apps", "--all", "--json").said.utf8))
     #expect(known.map(\.id) == ["mail"] && known.first?.state == "terminated")
     #expect(try await errors.line("Note: manifest").contains("bad.desktop': the key 'Name' is missing"))
     let started = try opportune("run", "mail")
-    #expect(started.status == 0 && started.text.hasPrefix("app 'mail' was started: process "))
-    #expect(try opportune("run", "mail", "--foreground").text == "app 'mail' runs already\n")
+    #expect(started.status == 0 && started.said.hasPrefix("app 'mail' was started: process "))
+    #expect(try opportune("run", "mail", "--foreground").said == "app 'mail' runs already\n")
     #expect(try host.ask(.apps, nil).apps?.first?.state == "foreground")
     let bad = try opportune("run", "bad")
-    #expect(bad.status == 1 && bad.text.contains("the key 'Name' is missing"))
-    #expect(try opportune("front", "none").text.contains("there is no app 'none'"))
+    #expect(bad.status == 1 && bad.said.contains("the key 'Name' is missing"))
+    #expect(try opportune("front", "none").said.contains("there is no app 'none'"))
     #expect(try opportune("run", "mail", "--name", "x").status == 64)
     #expect(try opportune("run", "mail", "--", "true").status == 64)
     try host.ask(.terminate, "mail")
-    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 
   /// As `ExecStopPost` of a unit does, when the host and its warden were killed.
@@ -263,21 +252,12 @@ import Testing
     let program = try host.run(["sh", "-c", "while :; do echo tick; sleep 0.01; done"], output: output)
     _ = try await output.line("tick")
     try host.ask(.suspend, "sh")
-    func sweep() throws -> (status: Int32, text: String) {
-      let sweep = Process()
-      sweep.executableURL = try command()
-      sweep.arguments = ["host", "--sweep", "--socket", place.path, "--backend", backend.rawValue]
-      let said = Pipe()
-      sweep.standardOutput = said
-      sweep.standardError = said
-      try sweep.run()
-      let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      sweep.waitUntilExit()
-      return (sweep.terminationStatus, text)
+    func sweep() throws -> (status: Int32, said: String) {
+      try told(by: ["host", "--sweep", "--socket", place.path, "--backend", backend.rawValue])
     }
     // Not while a host lives, whose apps these are.
     let early = try sweep()
-    #expect(early.status == 1 && early.text.contains("a host"), "\(early)")
+    #expect(early.status == 1 && early.said.contains("a host"), "\(early)")
     let warden = try #require(
       ProcessTable.all().first { $0.parent == host.process.processIdentifier }, "a host has a warden")
     kill(warden.pid, SIGKILL)
@@ -286,11 +266,11 @@ import Testing
     host.process.waitUntilExit()
     while !output.take().isEmpty {}
     #expect(!output.comes(within: 50))
-    #expect(try sweep().text.contains("left, and running now: sh\n"))
+    #expect(try sweep().said.contains("left, and running now: sh\n"))
     #expect(output.comes(within: 30_000))
     kill(program.processIdentifier, SIGKILL)
     program.waitUntilExit()
-    #expect(try sweep().text.contains("no app was left\n"))
+    #expect(try sweep().said.contains("no app was left\n"))
   }
 
   @Test func aServiceManagerIsToldByADatagram() async throws {

@@ -168,24 +168,40 @@ final class Output {
 func isStopped(_ pid: Int32) -> Bool { ProcessStat(of: pid)?.isStopped == true }
 
 /// The command that was built beside the tests.
-func command() throws -> URL {
-  let tests = URL(
-    fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-  return tests.deletingLastPathComponent().appending(path: "opportune")
-}
+func command() throws -> URL { URL(filePath: try builtProgram()) }
 
 /// Runs the command to its end.
 ///
-/// - Returns: its status, and what it has said on its standard error.
+/// - Returns: its status, and what it has said, on its standard error last.
 func told(by arguments: [String]) throws -> (status: Int32, said: String) {
-  let (process, errors) = (Process(), Pipe())
-  process.executableURL = try command()
-  process.arguments = arguments
-  process.standardError = errors
-  try runUnblocked(process)
-  let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-  process.waitUntilExit()
-  return (process.terminationStatus, said)
+  let (status, output, errors) = try outcome(of: [command().path] + arguments)
+  return (status, output + errors)
+}
+
+/// Starts a program of no host's.
+func startProgram(_ words: [String], _ output: Output? = nil) throws -> Process {
+  let program = Process(words)
+  if let output {
+    program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
+  }
+  try runUnblocked(program)
+  return program
+}
+
+/// A connection to a port of this machine.
+func connectHere(_ port: UInt16) throws -> Int32 {
+  let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  var address = sockaddr_in()
+  address.sin_family = sa_family_t(AF_INET)
+  address.sin_port = port.bigEndian
+  address.sin_addr.s_addr = inet_addr("127.0.0.1")
+  let result = withUnsafePointer(to: &address) {
+    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+    }
+  }
+  guard result == 0 else { throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO) }
+  return client
 }
 
 /// A socket's path in a folder of its own, which goes with it.

@@ -100,7 +100,6 @@ import Testing
     try host.ask(.suspend, "sh")
     try host.ask(.terminate, "sh")
     program.waitUntilExit()
-    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    try await host.endWhenEmpty()
   }
 }

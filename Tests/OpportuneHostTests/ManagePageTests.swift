@@ -45,8 +45,8 @@ import Testing
     let become = setting.user == .nobody ? OrdinaryUserTests.become : []
     let folder = try command().deletingLastPathComponent().path
     let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-    let (status, output, errors) = try OrdinaryUserTests.run(
-      ["/usr/bin/env", "-C", "/", "PATH=\(folder):\(path)"] + become
+    let (status, output, errors) = try outcome(
+      of: ["/usr/bin/env", "-C", "/", "PATH=\(folder):\(path)"] + become
         + ["timeout", "-k", "5", "50", "sh", script.path, "--backend", setting.backend.rawValue])
     #expect(status == 0, "\(errors)")
     #expect(try page().contains("<!-- prints -->\n```text\n\(output)```\n"), "\(output)")
@@ -66,7 +66,7 @@ import Testing
       place, .signals, options: ["--manifests", place.folder.appending(path: "none").path], errors: errors)
     #expect(try await errors.line("Note: there is no folder").contains("none' of manifests yet"))
     func run(_ words: String...) throws -> String {
-      try OrdinaryUserTests.run([command().path, words[0], "--socket", place.path] + words.dropFirst()).errors
+      try outcome(of: [command().path, words[0], "--socket", place.path] + words.dropFirst()).errors
     }
     #expect(try run("run", "true").contains("a program is run by: opportune run -- true"))
     #expect(try !run("run", "no-such-program").contains("opportune run --"))

@@ -10,28 +10,10 @@ import Testing
   private static let why: Comment = "only root becomes nobody, and nobody must be able to reach the program"
   static let isPossible: Bool = {
     guard geteuid() == 0, let path = try? command().path,
-      let status = try? run(become + ["test", "-x", path]).status
+      let status = try? outcome(of: become + ["test", "-x", path]).status
     else { return false }
     return status == 0
   }()
-
-  static func run(_ words: [String]) throws -> (status: Int32, output: String, errors: String) {
-    let process = Process()
-    process.executableURL = URL(filePath: words[0])
-    process.arguments = Array(words.dropFirst())
-    let (output, errors) = (Pipe(), Pipe())
-    (process.standardOutput, process.standardError) = (output, errors)
-    process.standardInput = FileHandle.nullDevice
-    try runUnblocked(process)
-    // Both are short, and no pipe fills.
-    let said = output.fileHandleForReading.readDataToEndOfFile()
-    let complained = errors.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return (
-      process.terminationStatus, String(decoding: said, as: UTF8.self),
-      String(decoding: complained, as: UTF8.self)
-    )
-  }
 
   private func place() throws -> Place {
     let place = try Place()
@@ -45,23 +27,19 @@ import Testing
     let host = try await HostProgram(place, .auto, grace: 1, prefix: Self.become, errors: errors)
     #expect(try await errors.line("Note:").contains("programs are stopped by signals"))
     func ask(_ words: String...) throws -> (status: Int32, output: String, errors: String) {
-      try Self.run(
-        Self.become + [try command().path, words[0], "--socket", place.path] + words.dropFirst())
+      try outcome(
+        of: Self.become + [command().path, words[0], "--socket", place.path] + words.dropFirst())
     }
     func entry() throws -> AppEntry? {
       let said = try ask("apps", "--json")
       #expect(said.status == 0, "\(said.errors)")
       return try JSONDecoder().decode([AppEntry].self, from: Data(said.output.utf8)).first
     }
-    let program = Process()
-    program.executableURL = URL(filePath: Self.become[0])
-    program.arguments =
-      Self.become.dropFirst() + [
-        try command().path, "run", "--socket", place.path, "--name", "app", "--", "sh", "-c",
+    let program = try startProgram(
+      Self.become + [
+        command().path, "run", "--socket", place.path, "--name", "app", "--", "sh", "-c",
         "while :; do echo tick; sleep 0.01; done",
-      ]
-    program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(program)
+      ], output)
     _ = try await output.line("tick")
     let first = try #require(try entry())
     #expect(first.state == "background")
@@ -101,7 +79,7 @@ import Testing
     let errors = try Output()
     let host = try await HostProgram(place, .signals, prefix: Self.become, errors: errors)
     // Root opens any socket, and is another user all the same.
-    let said = try Self.run([try command().path, "apps", "--socket", place.path])
+    let said = try outcome(of: [command().path, "apps", "--socket", place.path])
     #expect(said.status == 1)
     #expect(said.output.isEmpty)
     #expect(said.errors.contains("it is the host of user 'nobody' (65534), who alone may ask"))

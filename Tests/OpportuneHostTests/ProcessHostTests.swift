@@ -95,18 +95,8 @@ import Testing
     let port = try #require(words.count > 1 ? UInt16(words[1]) : nil)
     try hosted.host.suspend("app")
 
-    let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    let client = try connectHere(port)
     defer { close(client) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = port.bigEndian
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    let isConnected = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-      }
-    }
-    #expect(isConnected)
     var polled = pollfd(fd: client, events: Int16(POLLIN), revents: 0)
     #expect(poll(&polled, 1, 100) == 0)
     try hosted.host.resume("app")

@@ -8,18 +8,8 @@ import Testing
 @Suite(.bounded) struct ServeTests {
   /// What comes back until the connection is closed.
   private func ask(_ port: UInt16, _ text: String) throws -> String {
-    let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    let client = try connectHere(port)
     defer { close(client) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = port.bigEndian
-    address.sin_addr.s_addr = inet_addr("127.0.0.1")
-    let result = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-      }
-    }
-    guard result == 0 else { throw POSIXError(POSIXError.Code(rawValue: errno) ?? .EIO) }
     let bytes = Array(text.utf8)
     _ = send(client, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     var answer: [UInt8] = []
@@ -35,11 +25,8 @@ import Testing
     let program = try #require(host).run(
       ["sh", "-c", "echo up; exec sleep 600"], options: ["--name", "sleeper"], output: slept)
     _ = try await slept.line("up")
-    let (serve, output) = (Process(), try Output())
-    serve.executableURL = try command()
-    serve.arguments = ["serve", "--socket", place.path]
-    serve.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try runUnblocked(serve)
+    let output = try Output()
+    let serve = try startProgram([command().path, "serve", "--socket", place.path], output)
     defer { kill(serve.processIdentifier, SIGKILL) }
     let url = try #require(
       URL(string: try await output.line("http://127.0.0.1:").trimmingCharacters(in: .newlines)))

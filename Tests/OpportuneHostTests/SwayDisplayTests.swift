@@ -50,12 +50,8 @@ private final class TestSway {
   }
 
   func say(_ words: String) throws {
-    let tool = Process()
-    tool.executableURL = URL(filePath: try #require(ProgramFile.find("swaymsg").path))
-    tool.arguments = ["-q", "-s", socket, words]
-    try runUnblocked(tool)
-    tool.waitUntilExit()
-    #expect(tool.terminationStatus == 0, "\(words)")
+    let tool = try #require(ProgramFile.find("swaymsg").path)
+    #expect(try outcome(of: [tool, "-q", "-s", socket, words]).status == 0, "\(words)")
   }
 
   /// Runs a terminal of Wayland's.

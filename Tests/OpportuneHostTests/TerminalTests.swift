@@ -121,16 +121,9 @@ import Testing
     try #require(SystemFile.exists(shell), "there is no \(shell)")
     let place = try Place()
     let host = try await HostProgram(place, backend)
-    let driver = Process()
-    driver.executableURL = URL(filePath: try #require(Backends.python))
-    driver.arguments = ["-c", Self.driver, try command().path, place.path, backend.rawValue, shell]
-    let said = Pipe()
-    (driver.standardOutput, driver.standardError) = (said, said)
-    try runUnblocked(driver)
-    let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    driver.waitUntilExit()
-    #expect(text == "fine\n")
-    try await eventually("the end of all") { try host.ask(.apps, nil).apps?.isEmpty == true }
-    host.end()
+    let driver = [try #require(Backends.python), "-c", Self.driver]
+    let ended = try outcome(of: driver + [command().path, place.path, backend.rawValue, shell])
+    #expect(ended.output == "fine\n" && ended.errors.isEmpty, "\(ended)")
+    try await host.endWhenEmpty()
   }
 }

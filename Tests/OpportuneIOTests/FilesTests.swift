@@ -140,7 +140,7 @@ import Testing
       let broker = try makeBroker(backend) {
         $0.fault = { op in op.code == 2 && op.length == 777 ? -ENOSPC : nil }
       }
-      let io = broker.makeAppForTest()
+      let io = try broker.makeApp(named: "test")
       let path = folder.appending("kept")
       try await io.writeFile(path, Array("old".utf8))
       #expect(
@@ -365,12 +365,5 @@ import Testing
     #expect(modified(-9_223_372_038, 999_999_999) == .min)
     #expect(modified(-1, 500_000_000) == -500_000_000)
     #expect(modified(1 << 62, 5) == .max && modified(-1 << 62, 5) == .min)
-  }
-}
-
-extension IOBroker {
-  func makeAppForTest(_ state: IOState = .active) -> AppIO {
-    guard let app = try? makeApp(named: "test", state: state) else { preconditionFailure("shut down") }
-    return app
   }
 }

@@ -35,11 +35,11 @@ private func bytesOfSharedMemory() -> Int? {
 }
 
 @Suite(.bounded) struct StoreTests {
-  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-store-\(UUID())").path
+  private let file = TemporaryPath()
+  private var path: String { file.path }
 
   // R-MEM-05, R-MEM-06, R-MEM-07, R-LIFE-07
   @Test func whatIsSavedComesBackAndItsSpaceToo() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let size = 8 << 20
     var store: HibernationStore? = try HibernationStore(path: path, bytes: size)
     let empty = try #require(store?.freeBytes)
@@ -63,7 +63,6 @@ private func bytesOfSharedMemory() -> Int? {
 
   // R-MEM-05
   @Test func onlyWhatIsNotZeroTakesUpSpace() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let store = try HibernationStore(path: path, bytes: 8 << 20)
     // Of 1000 pages 10 are dirty.
     var pages = [UInt8](repeating: 0, count: 1000 * 4096)
@@ -112,7 +111,6 @@ private func bytesOfSharedMemory() -> Int? {
 
   // R-MEM-06
   @Test func aFullStoreRefusesAndKeepsWhatItHas() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let store = try HibernationStore(path: path, bytes: HibernationStore.bytesMin + (64 << 10))
     try save(store, "old", [noise(10_000, seed: 1)])
     #expect(throws: StoreError(.full, "")) { try save(store, "big", [noise(100_000, seed: 2)]) }
@@ -128,7 +126,6 @@ private func bytesOfSharedMemory() -> Int? {
 
   // R-MEM-06
   @Test func aStoreIsOnesOwn() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let first = try HibernationStore(path: path, bytes: 1 << 20)
     #expect(throws: StoreError(.locked, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
     withExtendedLifetime(first) {}
@@ -167,7 +164,6 @@ private func bytesOfSharedMemory() -> Int? {
 
   // R-MEM-06
   @Test func truncatedGrownAndForeignFilesAreRefused() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
     #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 2 << 20) }
     #expect(truncate(path, (1 << 20) - 1) == 0)
@@ -192,7 +188,6 @@ private func bytesOfSharedMemory() -> Int? {
 
   // R-MEM-06
   @Test func aStoreThatWasBeingMadeIsMadeAnew() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     for left in [0, 1, StoreIndex.dataOffset - 1, StoreIndex.dataOffset, 1 << 19] {
       try Data(count: left).write(to: URL(fileURLWithPath: path))
       do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
@@ -213,7 +208,6 @@ private func bytesOfSharedMemory() -> Int? {
   /// A copy, or what somebody else made, may be of the right size and have no blocks.
   // R-MEM-06
   @Test func theBlocksOfAFileWithHolesAreSetAside() throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let size = 8 << 20
     func allocated() -> Int {
       var status = stat()
@@ -235,7 +229,6 @@ private func bytesOfSharedMemory() -> Int? {
   @Test(.enabled(if: bytesOfSharedMemory() != nil, "there is no file system whose size is limited"))
   func aDiskWithoutRoomIsTold() throws {
     let path = "/dev/shm/opportune-store-\(UUID())"
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let size = try #require(bytesOfSharedMemory()) + (1 << 20)
     for left in [0, size] {
       try Data().write(to: URL(fileURLWithPath: path))
@@ -368,9 +361,7 @@ private func bytesOfSharedMemory() -> Int? {
   }
 
   private func statusOfStoreCrash(_ words: [String]) throws -> Int32 {
-    let program = URL(
-      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
+    let path = try builtProgram("StoreCrash")
     var arguments = ([path] + words).map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
     var process: pid_t = 0
