@@ -63,7 +63,6 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     func handOver() throws -> HandedState { HandedState([1], memory: [HeldMemory(block)]) }
     func takeOver(_ state: HandedState) throws {}
   }
-  private struct Nobody: AppDelegate {}
 
   /// It has its memory back while the store is amid writing it, and waits for nobody; what the store has by
   /// then is neither the old state nor the new.
@@ -80,7 +79,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     try await memory.serve(host)
     let lives = AtomicBox<[Notes]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
-      guard let notes = try? Notes(own, bytes: bytes) else { return Nobody() }
+      guard let notes = try? Notes(own, bytes: bytes) else { return Silent() }
       lives.change { $0.append(notes) }
       return notes
     }

@@ -85,9 +85,7 @@ import Testing
   @Test func audioIsDeclaredOrAppliesToAnyApp() throws {
     for needs in [true, false] {
       var rig = try Rig { $0.audio.needsDeclaration = needs }
-      try rig.does(.launch)
-      try rig.does(.audioBegan(.play))
-      try rig.does(.leave)
+      try rig.leave(after: .audioBegan(.play))
       try rig.wait(60)
       #expect(rig.state() == (needs ? .suspended : .background))
     }
@@ -116,10 +114,7 @@ import Testing
   @Test func whoRecordsKeepsTheMicrophone() throws {
     for activity in AudioActivity.allCases {
       var rig = try Rig([manifest("recorder", [.audio])])
-      try rig.does(.launch)
-      try rig.does(.request(.microphone))
-      try rig.does(.audioBegan(activity))
-      try rig.does(.leave)
+      try rig.leave(after: .request(.microphone), .audioBegan(activity))
       #expect(rig.count(.revoked(.microphone)) == (activity == .record ? 0 : 1))
     }
   }

@@ -116,9 +116,7 @@ import Testing
     }
     // Without them it does matter.
     var rig = try Rig([manifest("app", [.audio])])
-    try rig.does(.launch)
-    try rig.does(.lock(.addressBook))
-    try rig.does(.leave)
+    try rig.leave(after: .lock(.addressBook))
     try rig.wait(5)
     #expect(!rig.diagnoses().isEmpty)
   }

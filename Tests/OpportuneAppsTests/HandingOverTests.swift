@@ -9,8 +9,8 @@ import Testing
 
 /// Apps that are slow to hand over their state, or to take it over.
 @Suite(.bounded) struct HandingOverTests {
-  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())")
-    .path
+  private let file = TemporaryPath()
+  private var path: String { file.path }
 
   private struct Slow: HibernatingApp {
     let mayHandOver: DispatchSemaphore
@@ -30,8 +30,6 @@ import Testing
       journal.change { $0.append("takeOver \(state.bytes)") }
     }
   }
-
-  private struct Plain: AppDelegate {}
 
   private struct Rig {
     let host: AppHost
@@ -66,25 +64,21 @@ import Testing
 
   // R-LIFE-07, R-MEM-05
   @Test(.timeLimit(.minutes(1))) func othersGoOnWhileAnAppHandsOver() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path)
     try await rig.host.post(.app(rig.id, .hibernate))
     let journal = rig.journal
     try await until { journal.value == ["handOver"] }
-    let other = try await rig.host.launch(Manifest(identifier: "other")) { _ in Plain() }
-    await wait(rig.host, other, for: .active)
+    try await launchAndWait(rig.host, Manifest(identifier: "other")) { _ in Silent() }
     rig.mayHandOver.signal()
     guard case .stored(rig.id, _, _) = await rig.next() else { throw Failure("nothing was stored") }
     try await rig.host.bringForward(rig.id)
-    let third = try await rig.host.launch(Manifest(identifier: "third")) { _ in Plain() }
-    await wait(rig.host, third, for: .active)
+    try await launchAndWait(rig.host, Manifest(identifier: "third")) { _ in Silent() }
     rig.mayTakeOver.signal()
     guard case .restored(rig.id, _) = await rig.next() else { throw Failure("it did not come back") }
   }
 
   // R-LIFE-07, R-MEM-04
   @Test(.timeLimit(.minutes(1))) func whoTakesTooLongToHandOverIsTerminated() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path, limit: .milliseconds(5))
     defer { rig.mayHandOver.signal() }
     try await rig.host.post(.app(rig.id, .hibernate))
@@ -97,7 +91,6 @@ import Testing
 
   // R-LIFE-07, R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whoTakesTooLongToTakeOverBeginsAnew() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path)
     rig.mayHandOver.signal()
     defer { rig.mayTakeOver.signal() }
@@ -115,7 +108,6 @@ import Testing
   /// What it is handing over it takes back before anything of it runs.
   // R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whoIsWantedBackWhileItHandsOverTakesOver() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path)
     try await rig.host.post(.app(rig.id, .hibernate))
     let journal = rig.journal
@@ -126,10 +118,5 @@ import Testing
     guard case .restored(rig.id, _) = await rig.next() else { throw Failure("it did not come back") }
     await wait(rig.host, rig.id, for: .active)
     #expect(rig.journal.value == ["handOver", "takeOver [1]", "willEnterForeground"])
-  }
-
-  private struct Failure: Error {
-    let what: String
-    init(_ what: String) { self.what = what }
   }
 }

@@ -65,7 +65,6 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       comesBack()
     }
   }
-  private struct Nobody: AppDelegate {}
 
   /// In a process of its own, in which nothing else writes. Besides the ten: a page of the app's bytes, one
   /// of the record's table, one of each copy of the index, and up to two that the file system writes where
@@ -96,7 +95,7 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       let (back, isBack) = AsyncStream.makeStream(of: Void.self)
       let id = await host.register(Manifest(identifier: "game"), memory: memory) { _, own in
         kept.change { $0 = own }
-        return (try? Game(own, file: file.path) { isBack.yield() }) ?? Nobody()
+        return (try? Game(own, file: file.path) { isBack.yield() }) ?? Silent()
       }
       try await launchAndWait(host, id)
       try await leaveAndWait(host, id)

@@ -180,10 +180,7 @@ import Testing
   @Test func whatAnAppAskedForEndsWithItOrTheService() throws {
     for isOn in [true, false] {
       var rig = try Rig([manifest("phone", [.voip])]) { $0.network.isOn = isOn }
-      try rig.does(.launch)
-      try rig.does(.heartbeat(.seconds(600)))
-      try rig.does(.wakesOn([.heartbeat]))
-      try rig.does(.leave)
+      try rig.leave(after: .heartbeat(.seconds(600)), .wakesOn([.heartbeat]))
       try rig.wait(700)
       #expect(rig.count(.heartbeat) == (isOn ? 1 : 0))
       try rig.does(.terminate)
@@ -199,9 +196,7 @@ import Testing
   @Test func whoRunsAnywayNeedsNoHeartbeatToWakeIt() throws {
     var rig = try Rig([manifest("phone", [.voip])])
     rig.host.behaviour.handling = .seconds(8)
-    try rig.does(.launch)
-    try rig.does(.heartbeat(.seconds(600)))
-    try rig.does(.leave)
+    try rig.leave(after: .heartbeat(.seconds(600)))
     try rig.wait(5 + 595)
     try rig.does(.message(Message("mail")))
     try rig.wait(7)

@@ -3,16 +3,13 @@ import TestSupport
 import Testing
 
 @Suite(.bounded) struct ObserverTests {
-  private struct Empty: AppDelegate {}
-
   // R-LIFE-18
   @Test(.timeLimit(.minutes(1)), arguments: [nil, 4, 1]) func whoFallsBehindMissesNothingInSilence(
     _ limit: Int?
   ) async throws {
     let host = try patientHost()
     let (all, some) = (await host.observe(), await host.observe(keeping: limit))
-    let app = try await host.launch(Manifest(identifier: "app")) { _ in Empty() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "app")) { _ in Silent() }
     try await host.terminate(app.id)
     await wait(host, app, for: .notRunning)
     var seen: [String] = []

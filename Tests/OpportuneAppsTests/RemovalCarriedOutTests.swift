@@ -9,8 +9,6 @@ import Testing
 @testable import OpportuneApps
 
 @Suite(.bounded) struct RemovalCarriedOutTests {
-  private struct Plain: AppDelegate {}
-
   /// Between the choice and the host's strand a person may have brought the app forward.
   // R-MEM-01, R-MEM-09
   @Test(.timeLimit(.minutes(1))) func whoIsInFrontByNowStays() async throws {
@@ -23,7 +21,7 @@ import Testing
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
       numbers.change { $0.append(own.number) }
-      return Plain()
+      return Silent()
     }
     try await launchAndWait(host, id)
     let removal = Removal(
@@ -103,7 +101,7 @@ import Testing
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
       numbers.change { $0.append(own.number) }
-      return Plain()
+      return Silent()
     }
     try await launchAndWait(host, id)
     try await leaveAndWait(host, id)
@@ -133,7 +131,7 @@ import Testing
     let memory = try HostMemory(scheduler: scheduler, configuration: configuration)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
-    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, _ in Plain() }
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, _ in Silent() }
     try await launchAndWait(host, id)
     try await host.leave(id)
     await wait(host, id, for: .notRunning)
@@ -149,7 +147,7 @@ import Testing
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
       try? own.setOutside(bytes: 4 << 20)
-      return Plain()
+      return Silent()
     }
     try await launchAndWait(host, id)
     try await leaveAndWait(host, id)
@@ -209,7 +207,7 @@ import Testing
     let regions = AtomicBox<[Purgeable<UInt8>]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
       if let region = try? own.purgeable(of: UInt8.self, count: 1) { regions.change { $0.append(region) } }
-      return Plain()
+      return Silent()
     }
     try await launchAndWait(host, id)
     await end(id, memory, try #require(regions.value.first), on: host)

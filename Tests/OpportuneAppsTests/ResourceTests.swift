@@ -10,9 +10,7 @@ import Testing
     for held in RestrictionPolicy.Held.allCases {
       for resource in Self.revocable + [.fileDescriptor, SharedResource("database", isRevocable: false)] {
         var rig = try Rig { $0.restrictions.heldAtSuspension = held }
-        try rig.does(.launch)
-        try rig.does(.lock(resource))
-        try rig.does(.leave)
+        try rig.leave(after: .lock(resource))
         #expect(rig.count(.lockRevoked(resource)) == (held == .revokeAll ? 1 : 0))
         try rig.wait(5)
         let ends = held == .terminate || (held == .revokeOrTerminate && !resource.isRevocable)
@@ -186,9 +184,7 @@ import Testing
         $0.tasks.endsOnDisplay = true
       }
       rig.host.behaviour.expiration = nil
-      try rig.does(.launch)
-      try rig.does(.beginTask(.upload))
-      try rig.does(.leave)
+      try rig.leave(after: .beginTask(.upload))
       // It comes while the handler runs.
       try rig.wait(172)
       try rig.host.post(.power(.mains))

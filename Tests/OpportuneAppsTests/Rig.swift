@@ -28,6 +28,13 @@ struct Rig {
     try host.run(for: .milliseconds(Int64((seconds * 1000).rounded())))
   }
 
+  /// Goes to background by way of the front, where it does that.
+  mutating func leave(after first: AppAction, _ others: AppAction...) throws {
+    try does(.launch)
+    for action in [first] + others { try does(action) }
+    try does(.leave)
+  }
+
   /// Goes to background by way of the front.
   mutating func leave(_ index: Int = 0) throws {
     try does(.launch, index)

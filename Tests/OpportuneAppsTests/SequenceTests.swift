@@ -212,9 +212,7 @@ import Testing
   // R-LIFE-23
   @Test func anAppIsReanimatedByWhatItNamed() throws {
     var rig = try Rig([manifest("app", [.voip])])
-    try rig.does(.launch)
-    try rig.does(.wakesOn([.data]))
-    try rig.does(.leave)
+    try rig.leave(after: .wakesOn([.data]))
     try rig.wait(5)
     try rig.does(.message(Message("news")))
     #expect(rig.state() == .suspended && rig.delivered() == [])

@@ -6,9 +6,7 @@ import Testing
   // R-TASK-01, R-TASK-10, R-TASK-12
   @Test func aTaskBegunInFrontEarnsTimeBehind() throws {
     var rig = try Rig()
-    try rig.does(.launch)
-    try rig.does(.beginTask(.upload))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.upload))
     try rig.wait(60)
     #expect(rig.state() == .background)
     #expect(try rig.restrictions().cpu == .background)
@@ -36,9 +34,7 @@ import Testing
   // R-TASK-03, R-TASK-04, R-TASK-13
   @Test(arguments: [180, 300, 600, 1800]) func theHandlerRunsAtTheTickOfTheLimit(_ seconds: Int64) throws {
     var rig = try Rig { $0.tasks.wallClock = .seconds(seconds) }
-    try rig.does(.launch)
-    try rig.does(.beginTask(.download))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.download))
     try rig.host.run(for: .seconds(seconds) - .nanoseconds(1))
     #expect(rig.count(.expire(rig.tasks()[0])) == 0)
     try rig.host.run(for: .nanoseconds(1))
@@ -50,9 +46,7 @@ import Testing
   // R-TASK-04, R-MAN-06
   @Test func aManifestMayAskForAnotherLimit() throws {
     var rig = try Rig([Manifest(identifier: "app", taskTime: .seconds(300))])
-    try rig.does(.launch)
-    try rig.does(.beginTask(.download))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.download))
     #expect(rig.host.system.timeRemaining(of: rig.app) == .seconds(300))
     try rig.wait(299.999)
     #expect(rig.state() == .background)
@@ -65,9 +59,7 @@ import Testing
     for end in TaskPolicy.End.allCases {
       var rig = try Rig { $0.tasks.unfinished = end }
       rig.host.behaviour.expiration = nil
-      try rig.does(.launch)
-      try rig.does(.beginTask(.other))
-      try rig.does(.leave)
+      try rig.leave(after: .beginTask(.other))
       try rig.wait(185)
       #expect(rig.diagnoses().contains(.taskNeverEnded(rig.tasks()[0])))
       #expect(rig.state() == (end == .terminate ? .notRunning : .suspended))
@@ -97,9 +89,7 @@ import Testing
           $0.tasks.endsOnDisplay = isOn
         }
         try rig.host.post(.power(.mains))
-        try rig.does(.launch)
-        try rig.does(.beginTask(.upload))
-        try rig.does(.leave)
+        try rig.leave(after: .beginTask(.upload))
         try rig.wait(6)
         try rig.host.post(event)
         #expect(rig.state() == (isOn ? .suspended : .background))
@@ -110,9 +100,7 @@ import Testing
   // R-TASK-03
   @Test func theWallClockLimitCanBeSwitchedOff() throws {
     var rig = try Rig { $0.tasks.wallClock = nil }
-    try rig.does(.launch)
-    try rig.does(.beginTask(.upload))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.upload))
     try rig.wait(86_400)
     #expect(rig.state() == .background)
     #expect(rig.host.system.timeRemaining(of: rig.app) == nil)
@@ -121,9 +109,7 @@ import Testing
   // R-TASK-15, R-TASK-11
   @Test func timeOfEligibleWorkCanBeRead() throws {
     var rig = try Rig { $0.tasks.eligible = [.upload] }
-    try rig.does(.launch)
-    try rig.does(.workBegan(.upload))
-    try rig.does(.leave)
+    try rig.leave(after: .workBegan(.upload))
     try rig.wait(60)
     #expect(rig.state() == .background && rig.host.system.timeRemaining(of: rig.app) == .seconds(120))
     try rig.wait(120)
@@ -157,9 +143,7 @@ import Testing
   // R-TASK-08
   @Test func theEndOfTheLastTaskMayTerminate() throws {
     var rig = try Rig { $0.tasks.finished = .terminate }
-    try rig.does(.launch)
-    try rig.does(.beginTask(.upload))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.upload))
     try rig.wait(10)
     try rig.does(.endTask(rig.tasks()[0]))
     #expect(rig.state() == .notRunning)
@@ -182,9 +166,7 @@ import Testing
   @Test func eligibleWorkEarnsTimeUndeclared() throws {
     for kind in TaskKind.allCases {
       var rig = try Rig { $0.tasks.eligible = [.upload, .download, .storage, .image] }
-      try rig.does(.launch)
-      try rig.does(.workBegan(kind))
-      try rig.does(.leave)
+      try rig.leave(after: .workBegan(kind))
       try rig.wait(30)
       #expect(rig.state() == (kind == .other ? .suspended : .background), "\(kind)")
       guard kind != .other else { continue }
@@ -196,9 +178,7 @@ import Testing
   // R-TASK-11, R-SAMP-10
   @Test func eligibleWorkHasTheSameLimit() throws {
     var rig = try Rig { $0.tasks.eligible = [.upload] }
-    try rig.does(.launch)
-    try rig.does(.workBegan(.upload))
-    try rig.does(.leave)
+    try rig.leave(after: .workBegan(.upload))
     try rig.wait(180)
     #expect(rig.state() == .suspended)
   }
@@ -206,10 +186,7 @@ import Testing
   // R-TASK-11
   @Test func theEndOfATaskLeavesEligibleWorkItsTime() throws {
     var rig = try Rig { $0.tasks.eligible = [.upload] }
-    try rig.does(.launch)
-    try rig.does(.workBegan(.upload))
-    try rig.does(.beginTask(.other))
-    try rig.does(.leave)
+    try rig.leave(after: .workBegan(.upload), .beginTask(.other))
     try rig.wait(10)
     try rig.does(.endTask(rig.tasks()[0]))
     try rig.wait(169.999)
@@ -257,9 +234,7 @@ import Testing
   private func timeIsUp() throws -> Rig {
     var rig = try Rig()
     rig.host.behaviour.expiration = nil
-    try rig.does(.launch)
-    try rig.does(.beginTask(.other))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.other))
     try rig.wait(181)
     return rig
   }
@@ -289,9 +264,7 @@ import Testing
   // R-TASK-17
   @Test func anAppThatHoldsATaskAndDoesNothingLosesIt() throws {
     var rig = try Rig { $0.tasks.idleLimit = .seconds(20) }
-    try rig.does(.launch)
-    try rig.does(.beginTask(.other))
-    try rig.does(.leave)
+    try rig.leave(after: .beginTask(.other))
     for _ in 0..<3 {
       try rig.wait(15)
       try rig.does(.worked(.milliseconds(1)))

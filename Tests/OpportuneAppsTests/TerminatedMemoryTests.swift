@@ -44,8 +44,6 @@ private final class Hoarder: AppDelegate {
   }
 }
 
-private struct Nobody: AppDelegate {}
-
 private let size = 1 << 20
 
 private func place(_ bytes: UnsafeRawBufferPointer) -> Range<UInt> {
@@ -83,7 +81,7 @@ private func resident(_ place: Range<UInt>) -> Int {
       guard
         let hoarder = try? Hoarder(given, file: path, keeping: { regions in kept.change { $0 = regions } })
       else {
-        return Nobody()
+        return Silent()
       }
       places.change { $0 = hoarder.places }
       return hoarder

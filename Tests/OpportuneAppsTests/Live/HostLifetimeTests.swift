@@ -7,8 +7,6 @@ import Testing
   /// Where its app is when a host is left.
   enum Place: CaseIterable { case inFront, entersBackground, behind, plays, suspended, unending }
 
-  private struct Empty: AppDelegate {}
-
   /// Never returns by itself.
   private struct Hangs: AppDelegate {
     func didEnterBackground() async { await untilCancelled() }
@@ -33,7 +31,7 @@ import Testing
     }
     let manifest = Manifest(identifier: "left", backgroundModes: [.audio])
     let app = try await host.launch(manifest) { _ -> any AppDelegate in
-      place == .entersBackground ? Hangs() : Empty()
+      place == .entersBackground ? Hangs() : Silent()
     }
     await wait(host, app, for: .active)
     let (cancelled, mayEnd, isSpinning) = (Counter(), Counter(), Counter())
@@ -103,7 +101,7 @@ import Testing
       let made = try patientHost(scheduler: scheduler, brokers: [kept])
       try await kept.serve(made)
       let broker = try made.makeIOBroker()
-      let id = await made.register(Manifest(identifier: "app"), memory: kept) { _, _ in Empty() }
+      let id = await made.register(Manifest(identifier: "app"), memory: kept) { _, _ in Silent() }
       let app = try await made.launch(id)
       _ = try broker.makeIO(for: app)
       try await app.post(.schedule(LocalNotification(fireDate: .instant(1e10), body: "far off")))

@@ -87,7 +87,8 @@ private let noises = [noise(megabyte, seed: 1), noise(megabyte, seed: 2)]
 private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
 @Suite(.bounded) struct HostMemoryTests {
-  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-host-\(UUID())").path
+  private let file = TemporaryPath()
+  private var path: String { file.path }
 
   /// A host, its memory under a budget of 16 MiB, and what is reported.
   private struct Rig {
@@ -129,7 +130,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let memory = AtomicBox<AppMemory?>(nil)
     let id = await rig.host.register(Manifest(identifier: name), memory: rig.memory) { app, own in
       memory.change { $0 = own }
-      guard let notes = try? Notes(app, own, content: content, refuses: refuses) else { return Nobody() }
+      guard let notes = try? Notes(app, own, content: content, refuses: refuses) else { return Silent() }
       lives.change { $0.append(notes) }
       return notes
     }
@@ -153,13 +154,11 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       blocks.change { blocks in
         blocks = (0..<megabytes).compactMap { _ in try? own.allocate(bytes: megabyte) }
       }
-      return Nobody()
+      return Silent()
     }
     try await rig.host.launch(id)
     return (id, blocks)
   }
-
-  private struct Nobody: AppDelegate {}
 
   private struct Shown: AppDelegate {
     func snapshot() -> [UInt8]? { [1] }
@@ -174,7 +173,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-06, R-LIFE-07
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func pressureHibernatesASuspendedAppAndItComesBackAsItWas(byMessage: Bool) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     try await leaveAndWait(rig.host, app.id)
@@ -219,7 +217,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   /// It has let go of it, though it does not say so: who comes next is not removed for it.
   // R-MEM-01, R-MEM-05, R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whatAHibernatedAppHeldOutsideDoesNotCount() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     let memory = try #require(app.memory.value)
@@ -244,7 +241,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-05, R-MEM-07, R-DISK-01
   @Test(.timeLimit(.minutes(1)), arguments: [IOConfiguration.Backend.automatic, .threads])
   func theStoreIsWrittenInBackgroundAndReadInForeground(backend: IOConfiguration.Backend) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     var configuration = IOConfiguration()
     configuration.backend = backend
     let io = try IOBroker(configuration: configuration)
@@ -282,7 +278,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   /// The store has room for one app: that of an earlier run of the program has to go.
   // R-MEM-06
   @Test(.timeLimit(.minutes(1))) func whatAnEarlierRunLeftIsForgotten() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let bytes = 4 * megabyte
     do {
       let store = try HibernationStore(path: path, bytes: bytes)
@@ -297,7 +292,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
   // R-MEM-06, R-MEM-04
   @Test(.timeLimit(.minutes(1))) func whatTheIOBrokerDoesNotWriteIsTerminated() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let io = try IOBroker()
     let rig = try await rig(io: io)
     let app = try await launch(rig, "notes")
@@ -319,7 +313,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
   // R-LIFE-20, R-MEM-05
   @Test(.timeLimit(.minutes(1))) func imagesForTheSwitcherArePurgeable() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let kept = AtomicBox<AppMemory?>(nil)
     let id = await rig.host.register(Manifest(identifier: "painter"), memory: rig.memory) { _, own in
@@ -361,7 +354,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-LIFE-20, R-MEM-01
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func theImageOfWhoIsAwayGoesOnlyWhenMemoryIsCritical(isKeptByBroker: Bool) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     func show(_ name: String) async throws -> AppID {
       let id =
@@ -403,7 +395,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   /// The store has room for two, and one goes and comes again and again.
   // R-MEM-07
   @Test(.timeLimit(.minutes(1))) func theSpaceOfWhoIsBackIsFree() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig(store: 6 * megabyte)
     let app = try await launch(rig, "notes")
     for round in 0..<5 {
@@ -421,7 +412,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   /// However far the store has come when it is wanted.
   // R-MEM-07
   @Test(.timeLimit(.minutes(1))) func anAppThatIsWantedBackAtOnceIsWhole() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     let notes = try #require(app.lives.value.first)
@@ -439,7 +429,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   /// It goes on its way back once more, and comes back again.
   // R-MEM-07
   @Test(.timeLimit(.minutes(1))) func anAppThatGoesAgainBeforeItIsBackIsWhole() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     let notes = try #require(app.lives.value.first)
@@ -456,7 +445,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-06, R-MEM-04
   @Test(.timeLimit(.minutes(1)), arguments: ["full", "none", "refused"])
   func whatCannotBeHibernatedIsTerminated(why: String) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let sizes = ["full": megabyte, "refused": 64 * megabyte]
     let rig = try await rig(store: sizes[why])
     let app = try await launch(rig, "notes", refuses: why == "refused")
@@ -476,11 +464,10 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-04, R-LIFE-07
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func whoCannotBeHibernatedIsToldAndTerminated(hasStore: Bool) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig(store: hasStore ? 4 * megabyte : nil)
     let id =
       if hasStore {
-        await rig.host.register(Manifest(identifier: "nobody"), memory: rig.memory) { _, _ in Nobody() }
+        await rig.host.register(Manifest(identifier: "nobody"), memory: rig.memory) { _, _ in Silent() }
       } else {
         await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, _ in Holder() }
       }
@@ -494,7 +481,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
   // R-MEM-06, R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whatWasDamagedInTheStoreIsNeverLoaded() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let app = try await launch(rig, "notes")
     try await hibernate(rig, app.id)
@@ -536,7 +522,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-01
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func whatAGoneAppKeepsIsMadeUpForByOthers(isHibernated: Bool) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig()
     let kept = AtomicBox<[MemoryBlock]>([])
     let holder = await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, own in
@@ -562,8 +547,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-01, R-LIFE-20
   @Test(.timeLimit(.minutes(1))) func pressureWarnsWhoeverCanActAndTakesImages() async throws {
     let rig = try await rig(store: nil)
-    let shown = try await rig.host.launch(Manifest(identifier: "shown")) { _ in Shown() }
-    await wait(rig.host, shown, for: .active)
+    let shown = try await launchAndWait(rig.host, Manifest(identifier: "shown")) { _ in Shown() }
     try await leaveAndWait(rig.host, shown)
     #expect(await rig.host.snapshot(of: shown.id) == [1])
     let app = try await launch(rig, "notes")
@@ -576,7 +560,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
   // R-MEM-08
   @Test(.timeLimit(.minutes(1))) func whoIsNotUsedForLongIsHibernatedWithoutPressure() async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig { $0.idleLimit = .milliseconds(20) }
     let app = try await launch(rig, "notes")
     try await rig.host.leave(app.id)
@@ -589,7 +572,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   // R-MEM-08
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func whoIsIdleStaysWithItsStateWhereItIsNotSaved(isRefused: Bool) async throws {
-    defer { try? FileManager.default.removeItem(atPath: path) }
     let rig = try await rig(store: isRefused ? 64 * megabyte : megabyte) { $0.idleLimit = .milliseconds(20) }
     let app = try await launch(rig, "notes", refuses: isRefused)
     let notes = try #require(app.lives.value.first)
@@ -637,9 +619,4 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     _ = try system.handle(.app(id, .does(.audioEnded)), at: .zero)
     #expect(standing() == .tracking)
   }
-}
-
-private struct Failure: Error {
-  let what: String
-  init(_ what: String) { self.what = what }
 }

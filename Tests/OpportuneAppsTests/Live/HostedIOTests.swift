@@ -5,8 +5,6 @@ import TestSupport
 import Testing
 
 @Suite(.bounded) struct HostedIOTests {
-  private struct Reader: AppDelegate {}
-
   private func numbers(_ broker: IOBroker) async throws -> (inFlight: Int, held: Int) {
     let app = try #require(try await broker.statistics().apps.first)
     return (app.inFlight, app.held)
@@ -25,8 +23,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func completionsOfASuspendedAppAreHeldAndDeliveredOnce() async throws {
     let host = try patientHost()
     let broker = try host.makeIOBroker()
-    let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "reader")) { _ in Silent() }
     let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     let delivered = Counter()
@@ -114,7 +111,7 @@ import Testing
       #expect(await heard.next() == bytes)
     }
     await wait(host, app, for: .suspended)
-    let plain = try await host.launch(Manifest(identifier: "plain")) { _ in Reader() }
+    let plain = try await host.launch(Manifest(identifier: "plain")) { _ in Silent() }
     #expect(throws: HostError.self) { try plain.keepAlive([socket], of: io) }
     for id in [app.id, plain.id] { try await host.terminate(id) }
     await broker.shutdown()
@@ -152,12 +149,10 @@ import Testing
     let broker = try host.makeIOBroker()
     let ends = try socketPair()
     let socket = FileDescriptor(rawValue: ends.0)
-    let first = try await host.launch(Manifest(identifier: "first")) { _ in Reader() }
-    await wait(host, first, for: .active)
+    let first = try await launchAndWait(host, Manifest(identifier: "first")) { _ in Silent() }
     let io = try broker.makeIO(for: first)
     try await becomes(.foreground, .foreground, io, socket, broker)
-    let second = try await host.launch(Manifest(identifier: "second")) { _ in Reader() }
-    await wait(host, second, for: .active)
+    let second = try await launchAndWait(host, Manifest(identifier: "second")) { _ in Silent() }
     try await becomes(limitsStorage ? .background : .foreground, .background, io, socket, broker)
     try await host.bringForward(first.id)
     try await becomes(.foreground, .foreground, io, socket, broker)
@@ -170,8 +165,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func aTerminatedAppsReadsEnd() async throws {
     let host = try patientHost()
     let broker = try host.makeIOBroker()
-    let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "reader")) { _ in Silent() }
     let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     // Not the app's own task, which its end would cancel: the I/O itself ends.

@@ -5,8 +5,6 @@ import Testing
 @testable import OpportuneApps
 
 @Suite(.bounded) struct LiveAudioTests {
-  private struct Player: AppDelegate {}
-
   private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
     var configuration = SchedulerConfiguration()
     configuration.pools = [.background, .foreground, .realTime]
@@ -17,7 +15,7 @@ import Testing
   private func player(_ host: AppHost, _ name: String) async throws -> (
     HostedApp, AudioStream, AsyncStream<UInt64>
   ) {
-    let app = try await host.launch(Manifest(identifier: name, backgroundModes: [.audio])) { _ in Player() }
+    let app = try await host.launch(Manifest(identifier: name, backgroundModes: [.audio])) { _ in Silent() }
     await wait(host, app, for: .active)
     let (numbers, heard) = AsyncStream.makeStream(of: UInt64.self)
     let stream = try await app.startAudio(every: .milliseconds(1)) { heard.yield($0.number) }
@@ -48,7 +46,7 @@ import Testing
     try await stream.pause()
     await wait(host, app, for: .suspended)
     let paused = stream.statistics.frames
-    let other = try await host.launch(Manifest(identifier: "other")) { _ in Player() }
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Silent() }
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(stream.statistics.frames == paused)
 
@@ -104,7 +102,7 @@ import Testing
     let (app, stream, _) = try await player(host, "player")
     try await leaveAndWait(host, app)
     let stopped = stream.statistics.frames
-    let other = try await host.launch(Manifest(identifier: "other")) { _ in Player() }
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Silent() }
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(stream.statistics.frames == stopped)
     // It was never paused, so it goes on with its app.

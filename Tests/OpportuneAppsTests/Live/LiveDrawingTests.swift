@@ -17,8 +17,7 @@ import Testing
     suspendsOnReturn: Bool = false
   ) async throws -> (host: AppHost, app: HostedApp, buffer: DrawingBuffer, mayEnter: Counter) {
     let (host, painter) = (try patientHost { $0.suspendsOnReturn = suspendsOnReturn }, Painter())
-    let app = try await host.launch(Manifest(identifier: "painter")) { _ in painter }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "painter")) { _ in painter }
     return (host, app, try await app.makeDrawingBuffer(bytes: 10_000), painter.mayEnter)
   }
 

@@ -2,6 +2,9 @@ import Opportune
 import TestSupport
 import Testing
 
+/// The delegate of an app that is told nothing.
+struct Silent: AppDelegate {}
+
 /// A host that allows its apps as much time as the slowest machine may need, and handles each callback's end
 /// at once.
 func patientHost(
@@ -59,6 +62,17 @@ func launchAndWait(
   await wait(host, id, for: .active, sourceLocation: sourceLocation)
 }
 
+/// The same of an app that nobody has registered.
+@discardableResult
+func launchAndWait(
+  _ host: AppHost, _ manifest: Manifest, sourceLocation: SourceLocation = #_sourceLocation,
+  delegate: @escaping AppHost.MakeDelegate
+) async throws -> HostedApp {
+  let app = try await host.launch(manifest, delegate: delegate)
+  await wait(host, app, for: .active, sourceLocation: sourceLocation)
+  return app
+}
+
 /// Has an app leave the front, and waits until it is suspended.
 func leaveAndWait(
   _ host: AppHost, _ id: AppID, sourceLocation: SourceLocation = #_sourceLocation
@@ -71,4 +85,9 @@ func leaveAndWait(
   _ host: AppHost, _ app: HostedApp, sourceLocation: SourceLocation = #_sourceLocation
 ) async throws {
   try await leaveAndWait(host, app.id, sourceLocation: sourceLocation)
+}
+
+struct Failure: Error {
+  let what: String
+  init(_ what: String) { self.what = what }
 }

@@ -21,11 +21,8 @@ import Testing
     }
   }
 
-  private struct Empty: AppDelegate {}
-
   private func leave(_ host: AppHost, _ painter: Painter) async throws -> HostedApp {
-    let app = try await host.launch(Manifest(identifier: "painter")) { _ in painter }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "painter")) { _ in painter }
     try await host.leave(app.id)
     try await until { painter.begun.value > 0 }
     return app
@@ -35,8 +32,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func nobodyWaitsForAnImageButItsApp() async throws {
     let (host, painter) = (try patientHost(), Painter())
     let app = try await leave(host, painter)
-    let other = try await host.launch(Manifest(identifier: "other")) { _ in Empty() }
-    await wait(host, other, for: .active)
+    let other = try await launchAndWait(host, Manifest(identifier: "other")) { _ in Silent() }
     // Nothing else of it runs, and it is not called suspended before this has ended.
     #expect(app.app.activity == .suspended)
     #expect(await host.state(of: app.id) == .stopping)
@@ -61,7 +57,7 @@ import Testing
     try await until { painter.begun.value > 1 }
     painter.mayEnd.add()
     try await until { painter.ended.value > 0 }
-    let other = try await host.launch(Manifest(identifier: "other")) { _ in Empty() }
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Silent() }
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(await host.state(of: app.id) == .stopping, "the image of the time before is not its image")
     painter.mayEnd.add()

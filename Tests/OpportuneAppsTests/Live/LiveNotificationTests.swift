@@ -8,8 +8,6 @@ import Testing
 
 /// Local notifications of a live host, by the machine's wall clock.
 @Suite(.bounded) struct LiveNotificationTests {
-  private struct Empty: AppDelegate {}
-
   private func fires(_ events: AsyncStream<AppHost.Event>, _ note: LocalNotification) async {
     for await event in events where event.action == .notify(note) { return }
   }
@@ -17,8 +15,7 @@ import Testing
   // R-MSG-09, R-MSG-10
   @Test(.timeLimit(.minutes(1))) func itFiresByTheMachinesClockWhileItsAppIsSuspended() async throws {
     let host = try patientHost()
-    let app = try await host.launch(Manifest(identifier: "tea")) { _ in Empty() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "tea")) { _ in Silent() }
     let events = await host.observe()
     let (soon, never) = (Date().timeIntervalSince1970 + 0.05, Date().timeIntervalSince1970 + 3600)
     let note = LocalNotification(fireDate: .instant(soon), body: "Tea")
@@ -37,8 +34,7 @@ import Testing
   // R-MSG-10
   @Test(.timeLimit(.minutes(1))) func aProgramMayTellTheTimeItself() async throws {
     let host = try patientHost()
-    let app = try await host.launch(Manifest(identifier: "tea")) { _ in Empty() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "tea")) { _ in Silent() }
     let events = await host.observe()
     try await host.post(.wallClock(1_000_000))
     let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea")

@@ -49,8 +49,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func aDelegateThatTakesLongToMakeHoldsUpNoOtherApp() async throws {
     let host = try patientHost()
     let other = AtomicBox<[String]>([])
-    let first = try await host.launch(Manifest(identifier: "first")) { _ in Says(journal: other) }
-    await wait(host, first, for: .active)
+    let first = try await launchAndWait(host, Manifest(identifier: "first")) { _ in Says(journal: other) }
     let (journal, gate) = (AtomicBox<[String]>([]), DispatchSemaphore(value: 0))
     let slow = try await host.launch(Manifest(identifier: "slow")) { _ in
       _ = gate.wait(timeout: .now() + 20)  // where the others do wait for it, the test ends all the same
@@ -105,8 +104,7 @@ import Testing
   // R-MSG-07, R-MSG-08
   @Test(.timeLimit(.minutes(1))) func itIsKeptUntilAllThatCameIsHandled() async throws {
     let (host, handles) = (try patientHost(), Handles())
-    let app = try await host.launch(Manifest(identifier: "handles")) { _ in handles }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "handles")) { _ in handles }
     try await leaveAndWait(host, app)
     try await host.post(.app(app.id, .message(Message("slow"))))
     for _ in 0..<10 { try await host.post(.app(app.id, .message(Message("quick")))) }
@@ -128,8 +126,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func anAppIsToldWhatItHasLost() async throws {
     let host = try patientHost { $0.suspendsOnReturn = false }
     let (notices, told) = AsyncStream.makeStream(of: AppNotice.self)
-    let app = try await host.launch(Manifest(identifier: "camera")) { _ in Told(notices: told) }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "camera")) { _ in Told(notices: told) }
     #expect(try await app.request(.camera))
     var next = notices.makeAsyncIterator()
     try await host.leave(app.id)
@@ -146,8 +143,7 @@ import Testing
       $0.suspendsOnReturn = false
     }
     let (notices, told) = AsyncStream.makeStream(of: AppNotice.self)
-    let app = try await host.launch(Manifest(identifier: "calendar")) { _ in Told(notices: told) }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "calendar")) { _ in Told(notices: told) }
     try await app.post(.lock(.calendar))
     var next = notices.makeAsyncIterator()
     try await host.leave(app.id)
@@ -166,8 +162,7 @@ import Testing
   // R-TASK-13
   @Test(.timeLimit(.minutes(1))) func anExpirationHandlerDoesNotWaitForACallback() async throws {
     let (host, expired) = (try patientHost { $0.tasks.wallClock = .milliseconds(10) }, Counter())
-    let app = try await host.launch(Manifest(identifier: "waits")) { _ in Waits(expired: expired) }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "waits")) { _ in Waits(expired: expired) }
     let ended = Counter()
     let task = try await app.beginTask {
       expired.add()

@@ -31,8 +31,7 @@ private actor Journal: AppDelegate {
     let journal = Journal()
     let first = await host.observe()
     let second = await host.observe()
-    let app = try await host.launch(Manifest(identifier: "notes")) { _ in journal }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "notes")) { _ in journal }
     try await leaveAndWait(host, app.id)
     #expect(app.app.activity == .suspended)
     #expect(await host.snapshot(of: app.id) == [1, 2, 3])
@@ -64,8 +63,7 @@ private actor Journal: AppDelegate {
   @Test(.timeLimit(.minutes(1))) func launchingWhatIsInFrontGivesItTheInput() async throws {
     let host = try patientHost { $0.maximumForeground = 2 }
     let first = try await host.launch(Manifest(identifier: "first")) { _ in Journal() }
-    let second = try await host.launch(Manifest(identifier: "second")) { _ in Journal() }
-    await wait(host, second.id, for: .active)
+    let second = try await launchAndWait(host, Manifest(identifier: "second")) { _ in Journal() }
     #expect(try await host.launch(first.id) === first)
     await wait(host, first.id, for: .active)
     #expect(await host.state(of: second.id) == .inactive)
@@ -129,8 +127,7 @@ private actor Journal: AppDelegate {
   @Test(.timeLimit(.minutes(1))) func terminationCancelsWhatIsQueuedOnceEach() async throws {
     let host = try patientHost()
     let (ran, cancelled) = (Counter(), Counter())
-    let app = try await host.launch(Manifest(identifier: "queued")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "queued")) { _ in Journal() }
     try await leaveAndWait(host, app.id)
     for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }, { ran.add() }) }
     let task = try app.task {
@@ -149,8 +146,7 @@ private actor Journal: AppDelegate {
   @Test(.timeLimit(.minutes(1))) func aSliceThatWillNotEndIsNamedAndKeptInBackground() async throws {
     let host = try patientHost { $0.sliceAllowance = .milliseconds(20) }
     let (isSpinning, mayEnd) = (Counter(), Counter())
-    let app = try await host.launch(Manifest(identifier: "spinner")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "spinner")) { _ in Journal() }
     try app.submit {
       isSpinning.add()
       mayEnd.spin(to: 1)
@@ -185,8 +181,7 @@ private actor Journal: AppDelegate {
   // R-CPU-10, R-CPU-01
   @Test(.timeLimit(.minutes(1))) func theBandFollowsTheState() async throws {
     let host = try patientHost { $0.suspendsOnReturn = false }
-    let app = try await host.launch(Manifest(identifier: "app")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "app")) { _ in Journal() }
     #expect(app.app.band == .foreground)
     try await host.leave(app.id)
     #expect(app.app.band == .background)
@@ -197,8 +192,7 @@ private actor Journal: AppDelegate {
   // R-TASK-10, R-TASK-12, R-TASK-13, R-TASK-16
   @Test(.timeLimit(.minutes(1))) func theScopedTaskKeepsItsAppAndIsCancelledAtItsLimit() async throws {
     let host = try patientHost { $0.tasks.wallClock = .milliseconds(50) }
-    let app = try await host.launch(Manifest(identifier: "uploader")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "uploader")) { _ in Journal() }
     #expect(await app.isMultitaskingSupported())
     #expect(try await app.withBackgroundTask(.upload) { 42 } == 42)
     let work = Task {
@@ -221,8 +215,7 @@ private actor Journal: AppDelegate {
       $0.tasks.wallClock = .milliseconds(50)
       $0.tasks.handlerTime = .seconds(1)
     }
-    let tidy = try await host.launch(Manifest(identifier: "tidy")) { _ in Journal() }
-    await wait(host, tidy.id, for: .active)
+    let tidy = try await launchAndWait(host, Manifest(identifier: "tidy")) { _ in Journal() }
     let begun = try await tidy.beginTask(.download) { task in
       await Task.yield()
       try? await tidy.endTask(task)
@@ -232,8 +225,7 @@ private actor Journal: AppDelegate {
     await wait(host, tidy.id, for: .suspended)
     #expect(await host.view(of: tidy.id)?.openTasks == [])
 
-    let untidy = try await host.launch(Manifest(identifier: "untidy")) { _ in Journal() }
-    await wait(host, untidy.id, for: .active)
+    let untidy = try await launchAndWait(host, Manifest(identifier: "untidy")) { _ in Journal() }
     let told = Counter()
     _ = try await untidy.beginTask(.download) {
       await Task.yield()
@@ -247,8 +239,7 @@ private actor Journal: AppDelegate {
   // R-TASK-12
   @Test(.timeLimit(.minutes(1))) func theBodyOfARefusedTaskDoesNotRun() async throws {
     let host = try patientHost { $0.tasks.needsDeclaration = true }
-    let app = try await host.launch(Manifest(identifier: "uploader")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "uploader")) { _ in Journal() }
     let ran = Counter()
     await #expect(throws: HostError.self) {
       try await app.withBackgroundTask(.other) { ran.add() }
@@ -262,8 +253,7 @@ private actor Journal: AppDelegate {
   @Test(.timeLimit(.minutes(1))) func aMessageReanimates() async throws {
     let host = try patientHost()
     let journal = Journal()
-    let app = try await host.launch(Manifest(identifier: "mail")) { _ in journal }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "mail")) { _ in journal }
     try await leaveAndWait(host, app.id)
     try await host.post(.app(app.id, .message(Message("mail"))))
     await wait(host, app.id, for: .suspended)
@@ -273,8 +263,7 @@ private actor Journal: AppDelegate {
   // R-HW-01, R-HW-02
   @Test(.timeLimit(.minutes(1))) func anAppLearnsWhetherItHasTheHardware() async throws {
     let host = try patientHost { $0.suspendsOnReturn = false }
-    let app = try await host.launch(Manifest(identifier: "camera")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "camera")) { _ in Journal() }
     #expect(try await app.request(.camera))
     try await host.leave(app.id)
     #expect(await host.view(of: app.id)?.grants == [])
@@ -290,8 +279,7 @@ private actor Journal: AppDelegate {
       func didEnterBackground() async { await untilCancelled() }
     }
     let host = try patientHost { $0.grace = .milliseconds(20) }
-    let app = try await host.launch(Manifest(identifier: "hangs")) { _ in Hangs() }
-    await wait(host, app.id, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "hangs")) { _ in Hangs() }
     try await host.leave(app.id)
     await wait(host, app.id, for: .notRunning)
     #expect(throws: HostError.self) { try app.submit {} }
@@ -310,9 +298,7 @@ private actor Journal: AppDelegate {
     var local = 0
     #expect(withUnsafePointer(to: &local) { LoadedObject.file(holding: $0) } == nil)
     var rig = try Rig([manifest("player", [.audio])]) { $0.audio.approvedLibraries = [good] }
-    try rig.does(.launch)
-    try rig.does(.audioBegan(.play))
-    try rig.does(.leave)
+    try rig.leave(after: .audioBegan(.play))
     try rig.does(.realTimeCode(good))
     #expect(rig.count(.pauseAudio) == 0)
     try rig.does(.realTimeCode(bad))

@@ -4,8 +4,6 @@ import TestSupport
 import Testing
 
 @Suite(.bounded) struct LiveWorkTests {
-  private struct Worker: AppDelegate {}
-
   private func host(_ change: (inout AppsPolicy) -> Void) throws -> AppHost {
     try patientHost { policy in
       policy.tasks.wallClock = nil
@@ -17,11 +15,9 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func theCPULimitEndsATaskThatWorksAndNoOther() async throws {
     let host = try host { $0.tasks.cpuTime = .milliseconds(30) }
     let (expired, mayEnd) = (Counter(), Counter())
-    let quiet = try await host.launch(Manifest(identifier: "quiet")) { _ in Worker() }
-    await wait(host, quiet, for: .active)
+    let quiet = try await launchAndWait(host, Manifest(identifier: "quiet")) { _ in Silent() }
     let idleTask = try await quiet.beginTask { Issue.record("a task that used no CPU time expired") }
-    let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
-    await wait(host, busy, for: .active)
+    let busy = try await launchAndWait(host, Manifest(identifier: "busy")) { _ in Silent() }
     let task = try await busy.beginTask { expired.add() }
     try await host.leave(busy.id)
     // One slice that does not end: what it has used must count while it runs.
@@ -46,13 +42,11 @@ import Testing
       $0.restrictions.resources.remove(.cpu)
     }
     let (expired, isWorking, mayEnd) = (Counter(), Counter(), Counter())
-    let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
-    await wait(host, busy, for: .active)
+    let busy = try await launchAndWait(host, Manifest(identifier: "busy")) { _ in Silent() }
     let task = try await busy.beginTask { if mayEnd.value == 0 { Issue.record("a task that works expired") } }
     try work(busy, isWorking, until: mayEnd)
     try await until { isWorking.value > 0 }
-    let idle = try await host.launch(Manifest(identifier: "idle")) { _ in Worker() }
-    await wait(host, idle, for: .active)
+    let idle = try await launchAndWait(host, Manifest(identifier: "idle")) { _ in Silent() }
     let idleTask = try await idle.beginTask { expired.add() }
     try await host.leave(idle.id)
     try await until { expired.value > 0 }
@@ -82,8 +76,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)), arguments: [100, 1100])
   func muchWorkInBackgroundIsSeenWhereNothingLimitsIt(milliseconds: Int) async throws {
     let host = try host { $0.restrictions.resources.remove(.cpu) }
-    let app = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
-    await wait(host, app, for: .active)
+    let app = try await launchAndWait(host, Manifest(identifier: "busy")) { _ in Silent() }
     let task = try await app.beginTask()
     let start = ContinuousClock.now
     try await host.leave(app.id)

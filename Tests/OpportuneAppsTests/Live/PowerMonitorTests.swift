@@ -115,15 +115,14 @@ extension Int32 {
 
   // R-PWR-01, R-PWR-04
   @Test(.timeLimit(.minutes(1))) func aHostFollowsPower() async throws {
-    struct Empty: AppDelegate {}
     let supplies = try Supplies()
     defer { supplies.remove() }
     let (socket, kernel) = try sockets()
     let host = try patientHost { $0.maximumForeground = 2 }
     let monitor = host.followPower(SystemPower(path: supplies.path), events: socket.given)
     let events = await host.observe()
-    let first = try await host.launch(Manifest(identifier: "first")) { _ in Empty() }
-    let second = try await host.launch(Manifest(identifier: "second")) { _ in Empty() }
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Silent() }
+    let second = try await host.launch(Manifest(identifier: "second")) { _ in Silent() }
     for await event in events {
       if case .moved(_, .active, _) = event.action, event.app == second.id { break }
     }
