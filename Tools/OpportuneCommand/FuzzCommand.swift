@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import OpportuneFuzz
 import OpportuneProperties
+import ToolSupport
 
 struct FuzzCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -108,7 +109,7 @@ struct FuzzCommand: ParsableCommand {
     if isTerminal { writeToStandardError("\r\u{1B}[K", as: .styled) }
     report.finding.map(keeper.keep)
     try StandardOutput.write(
-      json ? FuzzJSON.encode(report) : summary(report, keptIn: keeper.path), as: json ? .json : .text)
+      json ? jsonText(of: report) : summary(report, keptIn: keeper.path), as: json ? .json : .text)
     if report.finding != nil {
       if let output, keeper.path == nil {
         throw OutputFailure(saying: "'\(output)' cannot be written; the example is in what was printed")
@@ -139,7 +140,15 @@ struct FuzzCommand: ParsableCommand {
   }
 
   func listing() throws -> String {
-    if json { return try FuzzJSON.encode(FuzzTargets.all) }
+    struct Listing: Encodable {
+      struct Target: Encodable { let name, summary: String, isCanary: Bool }
+      let targets: [Target]
+    }
+    if json {
+      return try jsonText(
+        of: Listing(
+          targets: FuzzTargets.all.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
+    }
     return FuzzTargets.all.map { "\($0.name.padded(to: 14))  \($0.summary)\n" }.joined()
   }
 
@@ -153,7 +162,7 @@ struct FuzzCommand: ParsableCommand {
       throw Failure("'\(path)': \(error.description)")
     }
     if json {
-      try StandardOutput.write(json: try FuzzJSON.encode(replay))
+      try StandardOutput.write(json: jsonText(of: replay))
     } else {
       let end = replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail"
       try StandardOutput.write(

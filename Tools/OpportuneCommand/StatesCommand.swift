@@ -1,7 +1,7 @@
 import ArgumentParser
-import Foundation
 import OpportuneApps
 import OpportuneBase
+import ToolSupport
 
 struct StatesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -82,26 +82,16 @@ struct StatesCommand: ParsableCommand {
       let state, event, condition, outcome: String, next: String?, effects: [String], reason: String?
     }
     let document = rows(of: state).map { rule in
-      switch rule.outcome {
-      case .move(let next, let effects):
-        Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "move",
-          next: next.rawName, effects: effects.map(\.name), reason: nil)
-      case .ignore(let why):
-        Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name,
-          outcome: "ignored",
-          next: nil,
-          effects: [], reason: why)
-      case .refuse(let reason):
-        Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "error",
-          next: nil,
-          effects: [], reason: reason.rawValue)
-      }
+      let (outcome, next, effects, reason): (String, LifecycleState?, [LifecycleEffect], String?) =
+        switch rule.outcome {
+        case .move(let next, let effects): ("move", next, effects, nil)
+        case .ignore(let why): ("ignored", nil, [], why)
+        case .refuse(let reason): ("error", nil, [], reason.rawValue)
+        }
+      return Row(
+        state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: outcome,
+        next: next?.rawName, effects: effects.map(\.name), reason: reason)
     }
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
-    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+    return try jsonText(of: document)
   }
 }

@@ -1,5 +1,5 @@
 /// The result of running an example again.
-package struct ExampleRun: Sendable, Equatable {
+package struct ExampleRun: Sendable, Equatable, Encodable {
   /// The failure, if it fails.
   package let finding: Finding?
   /// Threads against steps, or an input's steps, whether it fails or not.

@@ -2,7 +2,7 @@ import COpportuneChecked
 import COpportuneExplorer
 
 /// A failure, with everything needed to reproduce it.
-package struct Finding: Sendable, Equatable {
+package struct Finding: Sendable, Equatable, Encodable {
   /// The target's name.
   package let target: String
   /// What is wrong, as the judge says it.

@@ -20,7 +20,7 @@ package struct TargetOutcome: Sendable, Codable, Equatable {
 }
 
 /// What a ``FuzzRun`` came to.
-package struct FuzzReport: Sendable {
+package struct FuzzReport: Sendable, Encodable {
   package let seed: UInt64
   package let threads: Int
   /// The canaries, which were found first.
@@ -28,4 +28,9 @@ package struct FuzzReport: Sendable {
   package var outcomes: [TargetOutcome]
   package var finding: Finding?
   package var wasInterrupted: Bool
+
+  private enum CodingKeys: String, CodingKey {
+    case seed, threads, wasInterrupted, selfCheck, finding
+    case outcomes = "targets"
+  }
 }
