@@ -20,6 +20,7 @@
 enum {
     LONGEST_LINE = 4096,      /* of the host to a program; a reason is cut by it */
     LONGEST_TASK_NAME = 100,  /* characters */
+    LONGEST_REPLY = 3072,     /* bytes of the line */
     MOST_UNSENT = 16 * 1024,
     MOST_PASSED = 16          /* descriptors that are not sent yet; the host takes no more at once */
 };
@@ -32,6 +33,7 @@ struct oppclient {
     bool has_told_left;
     uint64_t asked;       /* the question that waits; 0: none. The host asks one after another */
     char file[1024];      /* where the question that waits wants the state; empty: it wants none */
+    bool is_message;      /* the question that waits may be replied to */
     int64_t last_task;
     int64_t last_socket;
     oppclient_handler handler;
@@ -41,6 +43,7 @@ struct oppclient {
     size_t unread;
     char reason[256];     /* why it is over */
     char name[256];
+    char reply[LONGEST_REPLY]; /* to the question that waits, as JSON; empty: none */
     int passed[MOST_PASSED]; /* duplicates, in the order of their lines in `out` */
     char out[MOST_UNSENT];
     char in[LONGEST_LINE];
@@ -63,6 +66,7 @@ static const struct {
     {"saveState", OPPCLIENT_SAVE_STATE},
     {"restoreState", OPPCLIENT_RESTORE_STATE},
     {"didReceiveData", OPPCLIENT_DATA_ARRIVED},
+    {"didReceiveMessage", OPPCLIENT_MESSAGE},
     {"taskBegan", OPPCLIENT_TASK_BEGAN},
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
     {"keepAliveBegan", OPPCLIENT_KEEP_ALIVE_BEGAN},
@@ -305,10 +309,14 @@ API short oppclient_events(const oppclient *client)
 
 static int send_answer(oppclient *client, uint64_t id)
 {
-    char line[64];
+    char line[LONGEST_LINE];
+    bool replies = client->reply[0] != 0;
     client->asked = 0;
     client->file[0] = 0;
-    snprintf(line, sizeof line, "{\"answer\":%llu}\n", (unsigned long long)id);
+    client->is_message = false;
+    snprintf(line, sizeof line, "{\"answer\":%llu%s%s}\n", (unsigned long long)id,
+             replies ? ",\"reply\":" : "", client->reply);
+    client->reply[0] = 0;
     return say(client, line);
 }
 
@@ -359,6 +367,10 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         .bytes = line.bytes};
     if (line.reason[0] != 0)
         notice.reason = line.reason;
+    if (notice.event == OPPCLIENT_MESSAGE) {
+        notice.kind = line.kind;
+        notice.payload = line.payload;
+    }
     if (notice.event == OPPCLIENT_LEFT) {
         end(client, line.reason);
         return false;
@@ -379,6 +391,8 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         notice.grace_ns = line.grace_ns;
         client->asked = line.id;
         client->file[0] = 0;
+        client->reply[0] = 0;
+        client->is_message = notice.event == OPPCLIENT_MESSAGE;
         if (notice.event == OPPCLIENT_SAVE_STATE)
             memcpy(client->file, line.file, sizeof client->file);
     }
@@ -476,6 +490,23 @@ API int oppclient_save_state(oppclient *client, const void *state, size_t size)
     if (error != 0)
         unlink(client->file);
     return error;
+}
+
+API int oppclient_payload(const oppclient_notice *notice, const char *key, char *value, size_t size)
+{
+    return notice->payload == NULL ? -EINVAL : oppclient_line_value(notice->payload, key, value, size);
+}
+
+API int oppclient_reply(oppclient *client, const char *text)
+{
+    if (client->error != 0)
+        return client->error;
+    if (client->asked == 0 || !client->is_message)
+        return -ENOENT;
+    int length = oppclient_line_quote(text, LONGEST_REPLY, client->reply, sizeof client->reply);
+    if (length < 0)
+        client->reply[0] = 0;
+    return length < 0 ? length : 0;
 }
 
 API int64_t oppclient_begin_task(oppclient *client, const char *name)

@@ -190,6 +190,10 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
             return take_string(reader, line->reason, sizeof line->reason);
         if (strcmp(key, "file") == 0)
             return take_string(reader, line->file, sizeof line->file);
+        if (strcmp(key, "kind") == 0)
+            return take_string(reader, line->kind, sizeof line->kind);
+        if (strcmp(key, "payload") == 0)
+            return take_string(reader, line->payload, sizeof line->payload);
         return take_string(reader, other, sizeof other);
     }
     if (!take_word(reader, other, sizeof other))
@@ -225,6 +229,29 @@ bool oppclient_line_read(const char *text, size_t length, struct oppclient_line 
     }
     skip_space(&reader);
     return reader.at == reader.end;
+}
+
+int oppclient_line_value(const char *text, const char *key, char *out, size_t size)
+{
+    struct reader reader = {.at = text, .end = text + strlen(text)};
+    char found[256];
+    char other[8];
+    bool has_found = false;
+    if (size == 0 || !take(&reader, '{'))
+        return -EINVAL;
+    if (take(&reader, '}'))
+        return -ENOENT;
+    do {
+        skip_space(&reader);
+        if (!take_string(&reader, found, sizeof found) || !take(&reader, ':'))
+            return -EINVAL;
+        skip_space(&reader);
+        bool is_it = strcmp(found, key) == 0;
+        has_found = has_found || is_it;
+        if (!(is_it ? take_string(&reader, out, size) : take_string(&reader, other, sizeof other)))
+            return -EINVAL;
+    } while (take(&reader, ','));
+    return !take(&reader, '}') ? -EINVAL : has_found ? 0 : -ENOENT;
 }
 
 int oppclient_line_quote(const char *text, size_t most, char *out, size_t size)

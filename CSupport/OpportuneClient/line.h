@@ -21,6 +21,8 @@ struct oppclient_line {
     char error[512];
     char reason[256];
     char file[1024];
+    char kind[128];
+    char payload[3072];
 };
 
 /*
@@ -28,6 +30,12 @@ struct oppclient_line {
  * out.
  */
 bool oppclient_line_read(const char *text, size_t length, struct oppclient_line *line);
+
+/*
+ * The text of a key in an object of texts, as line_read reads it, cut to `size`.
+ * Returns -ENOENT where it has none of that key, -EINVAL where it is no object of texts.
+ */
+int oppclient_line_value(const char *text, const char *key, char *out, size_t size);
 
 /*
  * Writes a string of JSON, with its quotes and a null byte.

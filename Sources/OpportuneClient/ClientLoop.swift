@@ -25,6 +25,7 @@ final class ClientLoop: @unchecked Sendable {
   /// What the delegate is to hear.
   private enum Heard: Sendable {
     case question(oppclient_event, id: UInt64, task: Int64, bytes: UInt64, state: [UInt8])
+    case message(Message, id: UInt64)
     case left(String)
   }
 
@@ -178,11 +179,22 @@ final class ClientLoop: @unchecked Sendable {
     default:
       guard notice.id != 0, let client else { return }
       _ = oppclient_defer(client)
+      if notice.event == OPPCLIENT_MESSAGE {
+        heard.append(.message(Self.message(notice), id: notice.id))
+        return
+      }
       let state = UnsafeBufferPointer(start: notice.state, count: notice.state_size)
       heard.append(
         .question(
           notice.event, id: notice.id, task: notice.task, bytes: notice.bytes, state: Array(state)))
     }
+  }
+
+  private static func message(_ notice: oppclient_notice) -> Message {
+    let payload = notice.payload.map { Data(String(cString: $0).utf8) } ?? Data()
+    return Message(
+      notice.kind.map { String(cString: $0) } ?? "",
+      payload: (try? JSONDecoder().decode([String: String].self, from: payload)) ?? [:])
   }
 
   private func run(_ continuation: AsyncStream<Heard>.Continuation) {
@@ -227,10 +239,19 @@ final class ClientLoop: @unchecked Sendable {
         } else {
           await carryOut(event, task, delegate)
         }
-        lock.withLock { if let client { _ = oppclient_answer(client, id) } }
-        tellThread()
+        answer(id)
+      case .message(let message, let id):
+        guard isJoined else { continue }
+        let reply = await delegate.reply(to: message)
+        lock.withLock { if let client, let reply { _ = oppclient_reply(client, reply) } }
+        answer(id)
       }
     }
+  }
+
+  private func answer(_ id: UInt64) {
+    lock.withLock { if let client { _ = oppclient_answer(client, id) } }
+    tellThread()
   }
 
   private func carryOut(

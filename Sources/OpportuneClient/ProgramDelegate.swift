@@ -5,13 +5,20 @@
 ///
 /// They run one after another, not on a thread of the program's choice. The host waits for the return of
 /// each, up to a grace; who exceeds it is left, and is from then on a program that knows nothing of the host.
-/// Of ``AppDelegate``, the host calls the six callbacks of the lifecycle and
-/// ``AppDelegate/didReceiveMemoryWarning()``. All have an empty default. (R-LIFE-11, R-LIFE-12, R-LIFE-14)
+/// Of ``AppDelegate``, the host calls the six callbacks of the lifecycle,
+/// ``AppDelegate/didReceiveMemoryWarning()``, and ``AppDelegate/didReceive(_:)`` for messages and data.
+/// All have an empty default. (R-LIFE-11, R-LIFE-12, R-LIFE-14)
 public protocol ProgramDelegate: AppDelegate {
   /// Nothing of the app executes after the return of this: its processes are stopped.
   func willSuspend() async
   /// The app goes on; follows each ``willSuspend()``, also where it was not suspended after all.
   func didResume() async
+  /// A message has come for the app, by `opportune notify` or the host's socket. Where it was suspended it
+  /// is so again after the return. By default this calls ``AppDelegate/didReceive(_:)``, and replies nothing.
+  /// (R-MSG-01)
+  ///
+  /// - Returns: what the sender is told; `nil`, and one that takes more than 3,000 bytes as JSON: nothing.
+  func reply(to message: Message) async -> String?
   /// The host has gone, or has left this program; nothing follows.
   ///
   /// - Parameter reason: for people.
@@ -21,6 +28,10 @@ public protocol ProgramDelegate: AppDelegate {
 extension ProgramDelegate {
   public func willSuspend() async {}
   public func didResume() async {}
+  public func reply(to message: Message) async -> String? {
+    await didReceive(.message(message))
+    return nil
+  }
   public func didLeaveHost(_ reason: String) async {}
 }
 

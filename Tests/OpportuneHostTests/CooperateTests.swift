@@ -36,6 +36,10 @@ private final class Program: JoinedHost {
     #expect(try await program.lines(3) == ["goes on", "comes to the front", "is in front"])
     #expect(try HostRequest(.warn, name: "app").send(to: program.place.path, within: .seconds(30)).ok)
     #expect(try await program.lines(1) == ["lets caches go"])
+    // R-MSG-01
+    let sent = try host.notify("app", Message("letter", payload: ["from": "ada"]))
+    #expect(try await program.lines(1) == ["has a message 'letter' of ada"])
+    try await eventually("a reply") { try host.reply(to: sent, of: "app").reply == "read" }
     try host.terminate("app")
     #expect(try await program.lines(2) == ["leaves the front", "ends: saves"])
     try await eventually("the end") { program.hosted.entry() == nil }

@@ -72,6 +72,10 @@ import Testing
       try bus.call("Apps", "false").output.contains("memory was short: it ")
     }
     #expect(try bus.call("Warn", "nobody").errors.contains("org.opportune.Host1.Error.UnknownApp"))
+    let unheard = try bus.call("Notify", "two", "letter", #"{"from":"ada"}"#)
+    #expect(unheard.errors.contains("Error.Lifecycle") && unheard.errors.contains("nobody would hear"))
+    #expect(try bus.call("Notify", "two", "letter", "[]").errors.contains("InvalidArgs"))
+    #expect(try bus.call("Reply", "two", "1").errors.contains("Error.Value"))
     #expect(try bus.call("Resume", "two").status == 0)
     #expect(try on.state("two") == "background")
     #expect(try !bus.call("Apps", "false").output.contains("hibernated_by"))

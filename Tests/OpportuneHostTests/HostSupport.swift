@@ -14,7 +14,8 @@ final class Hosted {
     _ backend: Backend, grace: Duration = .seconds(5), locks: LockPolicy = LockPolicy(),
     key: String = Hosted.newKey(), catalog: ManifestCatalog = ManifestCatalog(),
     front: FrontChoice? = nil, answerGrace: Duration = .seconds(60), taskLimit: Duration = .seconds(60),
-    pressure: MemoryPressure? = nil, record: String? = nil, memoryGroups: Bool = true,
+    joinLimit: Duration = .seconds(60), pressure: MemoryPressure? = nil, record: String? = nil,
+    memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil, socket: String? = nil,
@@ -29,7 +30,7 @@ final class Hosted {
     configuration.locks = locks
     configuration.catalog = catalog
     (configuration.answerGrace, configuration.taskLimit) = (answerGrace, taskLimit)
-    configuration.pressure = pressure
+    (configuration.pressure, configuration.joinLimit) = (pressure, joinLimit)
     configuration.record = record
     (configuration.shortage, configuration.groupPressures) = (shortage, groupPressures)
     configuration.usesMemoryGroups = memoryGroups

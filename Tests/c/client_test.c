@@ -33,7 +33,11 @@ static struct {
     int defers;
     const char *saved; /* what it gives as its state; NULL: nothing */
     size_t saved_size;
-    int error;         /* of that */
+    int error;         /* of that, or of the reply */
+    const char *reply; /* to a message; NULL: none */
+    char kind[128];
+    char from[8];      /* of a message's payload */
+    int from_error;
     char state[64];
 } heard;
 
@@ -45,6 +49,12 @@ static void handler(oppclient *client, const oppclient_notice *notice, void *con
     heard.last = *notice;
     if (heard.saved != NULL && notice->event == OPPCLIENT_SAVE_STATE)
         heard.error = oppclient_save_state(client, heard.saved, heard.saved_size);
+    if (notice->event == OPPCLIENT_MESSAGE) {
+        snprintf(heard.kind, sizeof heard.kind, "%s", notice->kind);
+        heard.from_error = oppclient_payload(notice, "from", heard.from, sizeof heard.from);
+    }
+    if (heard.reply != NULL)
+        heard.error = oppclient_reply(client, heard.reply);
     if (notice->event == OPPCLIENT_RESTORE_STATE && notice->state_size < sizeof heard.state)
         memcpy(heard.state, notice->state, notice->state_size);
     snprintf(heard.reason, sizeof heard.reason, "%s", notice->reason != NULL ? notice->reason : "");
@@ -144,6 +154,20 @@ static void lines_are_read(void)
                           "\xf4\x90\x80\x80", "\xe2\x82"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         CHECK(oppclient_line_quote(none[i], 10, out, sizeof out) == -EILSEQ);
+}
+
+static void values_are_found(void)
+{
+    char out[8];
+    CHECK(oppclient_line_value(" { \"a\" : \"1\\n\" , \"b\":\"longer than that\" } ", "a", out, sizeof out) == 0);
+    CHECK(strcmp(out, "1\n") == 0);
+    CHECK(oppclient_line_value("{\"a\":\"1\",\"b\":\"\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\"}", "b", out, sizeof out) == 0);
+    CHECK(strcmp(out, "\xc3\xa4\xc3\xa4\xc3\xa4") == 0);
+    CHECK(oppclient_line_value("{}", "a", out, sizeof out) == -ENOENT);
+    CHECK(oppclient_line_value("{\"b\":\"1\"}", "a", out, sizeof out) == -ENOENT);
+    const char *bad[] = {"", "{", "[]", "{\"a\"}", "{\"a\":1}", "{\"a\":\"1\"", "{\"a\":\"1\",}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(oppclient_line_value(bad[i], "a", out, sizeof out) == -EINVAL);
 }
 
 static void a_program_is_told(void)
@@ -274,6 +298,42 @@ static void sockets_are_handed_over(void)
     close(host);
 }
 
+/* R-MSG-01 */
+static void messages_are_told_and_replied_to(void)
+{
+    int host;
+    char much[4000];
+    char value[8];
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(oppclient_reply(client, "x") == -ENOENT);
+    tell(host, "{\"event\":\"didReceiveMessage\",\"grace_s\":5,\"id\":1,\"kind\":\"letter\","
+               "\"payload\":\"{\\\"from\\\":\\\"ada\\\",\\\"to\\\":\\\"you\\\"}\"}\n");
+    heard.reply = "a \"word\"";
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_MESSAGE && heard.error == 0);
+    CHECK(strcmp(heard.kind, "letter") == 0 && heard.from_error == 0 && strcmp(heard.from, "ada") == 0);
+    expect(host, "{\"answer\":1,\"reply\":\"a \\\"word\\\"\"}");
+    CHECK(oppclient_payload(&(oppclient_notice){.event = OPPCLIENT_LEFT}, "x", value, sizeof value) == -EINVAL);
+
+    /* Of the next question nothing is left; what is no message has no reply. */
+    tell(host, "{\"event\":\"didResume\",\"grace_s\":5,\"id\":2}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.error == -ENOENT);
+    expect(host, "{\"answer\":2}");
+
+    memset(much, 'x', sizeof much - 1);
+    much[sizeof much - 1] = 0;
+    const char *refused[] = {much, "\xff"};
+    for (int i = 0; i < 2; i++) {
+        heard.reply = refused[i];
+        tell(host, "{\"event\":\"didReceiveMessage\",\"grace_s\":5,\"id\":3,\"kind\":\"k\",\"payload\":\"{}\"}\n");
+        CHECK(oppclient_dispatch(client) == 1 && heard.error == (i == 0 ? -EINVAL : -EILSEQ));
+        CHECK(heard.from_error == -ENOENT);
+        expect(host, "{\"answer\":3}");
+    }
+    heard.reply = NULL;
+    oppclient_close(client);
+    close(host);
+}
+
 /* Sends a question about a file of the folder. */
 static void ask_about(int host, const char *event, int id, const char *file)
 {
@@ -392,6 +452,7 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     lines_are_read();
+    values_are_found();
     struct sockaddr_un place = {.sun_family = AF_UNIX};
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/s", folder);
@@ -403,6 +464,7 @@ int main(void)
     a_program_is_told();
     a_state_is_saved_and_taken();
     sockets_are_handed_over();
+    messages_are_told_and_replied_to();
     a_host_that_is_none_is_left();
     joining_fails_with_a_reason();
     close(listener);

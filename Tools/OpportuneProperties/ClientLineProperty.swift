@@ -25,6 +25,7 @@ struct ClientLineProperty: DocumentProperty {
     #"{"ok":true,"id":7,"name":"mail","task":3}"#, #"{"ok":false,"error":"there is no 'é\n'"}"#,
     #"{"event":"willSuspend","id":18446744073709551615,"grace_s":0.5}"#,
     #"{"bytes":5,"event":"didReceiveData","grace_s":5,"id":9,"socket":2}"#,
+    #"{"event":"didReceiveMessage","id":9,"kind":"letter","payload":"{\"from\":\"ada\"}"}"#,
     #"{"event":"didLeave","reason":"the host ended","later":null}"#, "{}",
   ].map { Array($0.utf8) }
 
@@ -62,7 +63,7 @@ struct ClientLineProperty: DocumentProperty {
     if let line {
       for text in [
         try text(line.event), try text(line.name), try text(line.error), try text(line.reason),
-        try text(line.file),
+        try text(line.file), try text(line.kind), try text(line.payload),
       ] {
         guard text.isEmpty || string.contains("\\") || document.range(of: Data(text.utf8)) != nil else {
           throw Violation("\(text.debugDescription) is not in the line")
@@ -85,6 +86,8 @@ struct ClientLineProperty: DocumentProperty {
       ("error", try text(line.error), MemoryLayout.size(ofValue: line.error)),
       ("reason", try text(line.reason), MemoryLayout.size(ofValue: line.reason)),
       ("file", try text(line.file), MemoryLayout.size(ofValue: line.file)),
+      ("kind", try text(line.kind), MemoryLayout.size(ofValue: line.kind)),
+      ("payload", try text(line.payload), MemoryLayout.size(ofValue: line.payload)),
     ]
     for (key, found, size) in texts {
       let meant = expected[key] as? String ?? ""
@@ -105,7 +108,7 @@ struct ClientLineProperty: DocumentProperty {
       "\"bytes\":\(size)",
     ]
     var expected: [String: Any] = [:]
-    for key in ["event", "name", "error", "reason", "file"] where bytes.flag() {
+    for key in ["event", "name", "error", "reason", "file", "kind", "payload"] where bytes.flag() {
       let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
       let meant = String(repeating: unit, count: Int(bytes.byte()) * (bytes.flag() ? 4 : 1))
       expected[key] = meant

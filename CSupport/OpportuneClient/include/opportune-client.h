@@ -61,6 +61,9 @@ typedef enum oppclient_event {
      * ended it; `bytes` of it can be read. It is suspended again after the answer, so it reads before that:
      * in the handler, or later where it defers. */
     OPPCLIENT_DATA_ARRIVED = 13,
+    /* A message of `kind` for this app, with its `payload`. One that was suspended is so again after the
+     * answer. The sender gets what oppclient_reply has given before that. */
+    OPPCLIENT_MESSAGE = 14,
     /* Told, not answered. */
     OPPCLIENT_TASK_BEGAN = 32,
     OPPCLIENT_TASK_REFUSED = 33,
@@ -82,6 +85,10 @@ typedef struct oppclient_notice {
     size_t state_size;
     int64_t socket; /* of DATA_ARRIVED and the two KEEP_ALIVE events: what oppclient_keep_alive returned */
     uint64_t bytes; /* of DATA_ARRIVED: 0 at the end of a stream, and where the kernel does not tell */
+    /* Of MESSAGE, as long as the handler runs. The payload is an object of JSON, of texts by key: see
+     * oppclient_payload. */
+    const char *OPPCLIENT_NULLABLE kind;
+    const char *OPPCLIENT_NULLABLE payload;
 } oppclient_notice;
 
 /*
@@ -155,6 +162,22 @@ int oppclient_answer(oppclient *OPPCLIENT_NONNULL client, uint64_t id);
  */
 int oppclient_save_state(
     oppclient *OPPCLIENT_NONNULL client, const void *OPPCLIENT_NULLABLE state, size_t size);
+
+/*
+ * Within the handler, of OPPCLIENT_MESSAGE: the text of a key in its payload, cut at a whole character to
+ * `size`. Returns -ENOENT where it has none of that key, -EINVAL where the notice has no payload or that is
+ * none.
+ */
+int oppclient_payload(
+    const oppclient_notice *OPPCLIENT_NONNULL notice, const char *OPPCLIENT_NONNULL key,
+    char *OPPCLIENT_NONNULL value, size_t size);
+
+/*
+ * What the sender of the message that waits for its answer is told with that; a later one replaces it.
+ * text: UTF-8, at most 3,000 bytes as JSON. Returns -ENOENT where no message waits, -EILSEQ, -EINVAL where it
+ * is too long, -EPIPE after OPPCLIENT_LEFT.
+ */
+int oppclient_reply(oppclient *OPPCLIENT_NONNULL client, const char *OPPCLIENT_NONNULL text);
 
 /*
  * Asks for time before suspension, for something that is to be finished. The host grants it up to its limit,

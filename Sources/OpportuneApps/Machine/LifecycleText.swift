@@ -51,6 +51,7 @@ extension Lifecycle {
     | stop execution | its slices end | `taskExpires`, `willSuspend`, then its processes are stopped | its processes are stopped |
     | resume execution | its jobs go on | its processes go on, `didResume` | its processes go on |
     | warn of memory | callback | asked | – |
+    | deliver a message | callback | `didReceiveMessage`, where it was stopped after `didResume`; then it is suspended again | – |
     | take back | regions, grants, requests | killed, unless it has its grace | killed, unless it has its grace |
     | save state, restore state | written to the store, given back | paged out, read again as it is touched | the same |
     | take snapshot, delete state | yes | – | – |

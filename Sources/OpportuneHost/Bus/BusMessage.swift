@@ -51,6 +51,12 @@ struct BusReader {
     return value
   }
 
+  func bytes() throws -> UInt64 {
+    var value: UInt64 = 0
+    try BusFailure.check(opp_bus_read(message, CChar(UInt8(ascii: "t")), &value))
+    return value
+  }
+
   func pid() throws -> Int32 {
     var value: UInt32 = 0
     try BusFailure.check(opp_bus_read(message, CChar(UInt8(ascii: "u")), &value))

@@ -1,3 +1,4 @@
+import Foundation
 internal import OpportuneApps
 
 /// The methods of `org.opportune.Host1`: each is a request of the socket's protocol, with its keys as
@@ -14,6 +15,8 @@ enum BusMethod: String, CaseIterable {
   case endKeeping = "EndKeep"
   case adopt = "Adopt"
   case warn = "Warn"
+  case notify = "Notify"
+  case reply = "Reply"
 
   /// Names and types, as D-Bus writes these.
   typealias Values = [(name: String, type: String)]
@@ -26,6 +29,8 @@ enum BusMethod: String, CaseIterable {
     case .front, .resume, .terminate, .endKeeping, .warn: [("name", "s")]
     case .keep: [("name", "s"), ("seconds", "d"), ("reason", "s")]
     case .adopt: [("pid", "u"), ("name", "s"), ("foreground", "b")]
+    case .notify: [("name", "s"), ("kind", "s"), ("payload", "s")]
+    case .reply: [("name", "s"), ("message", "t")]
     }
   }
 
@@ -36,6 +41,8 @@ enum BusMethod: String, CaseIterable {
     case .suspend, .hibernate: [("again_s", "d"), ("notes", "as")]
     case .front, .resume, .terminate, .keep, .endKeeping, .warn: [("notes", "as")]
     case .adopt: [("name", "s"), ("mark", "s"), ("notes", "as")]
+    case .notify: [("message", "t"), ("notes", "as")]
+    case .reply: [("again_s", "d"), ("reply", "s"), ("notes", "as")]
     }
   }
 
@@ -85,7 +92,24 @@ enum BusMethod: String, CaseIterable {
     case .warn:
       let name = try reader.text()
       return HostRequest(.warn, name: name.isEmpty ? nil : name)
+    case .notify:
+      var request = HostRequest(.notify, name: try reader.text())
+      request.kind = try reader.text()
+      request.payload = try Self.payload(try reader.text())
+      return request
+    case .reply:
+      var request = HostRequest(.notify, name: try reader.text())
+      (request.message, request.again) = (try reader.bytes(), true)
+      return request
     }
+  }
+
+  private static func payload(_ text: String) throws(BusRefusal) -> [String: String] {
+    if text.isEmpty { return [:] }
+    guard let payload = try? JSONDecoder().decode([String: String].self, from: Data(text.utf8)) else {
+      throw BusRefusal.arguments("payload is no object of JSON whose values are texts")
+    }
+    return payload
   }
 
   private static func locks(_ text: String) throws(BusRefusal) -> LockPolicy.Answer? {
@@ -104,6 +128,10 @@ enum BusMethod: String, CaseIterable {
     case .adopt:
       try writer.text(answer.name ?? "")
       try writer.text(answer.mark ?? "")
+    case .notify: try writer.bytes(answer.message ?? 0)
+    case .reply:
+      try writer.number(answer.wait ?? 0)
+      try writer.text(answer.reply ?? "")
     case .front, .resume, .terminate, .keep, .endKeeping, .warn: break
     }
     try writer.texts(answer.notes ?? [])

@@ -7,6 +7,8 @@ internal import OpportuneApps
 struct ClientSaid: Decodable, Sendable, Hashable {
   /// The number of the question that is answered.
   var answer: UInt64?
+  /// For `answer` of a message: what its sender is told.
+  var reply: String?
   /// A background task begins; the number is the program's own.
   var begin: Int64?
   /// What it is for, for people; for `begin`.
@@ -42,13 +44,17 @@ struct ClientTold: Encodable {
   var bytes: Int?
   /// For `saveState` and `restoreState`: the path of the file.
   var file: String?
+  /// For `didReceiveMessage`.
+  var kind: String?
+  /// The same: an object of JSON, as a text.
+  var payload: String?
   /// For `taskRefused`, `keepAliveRefused` and `left`: why, for people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
 
   enum CodingKeys: String, CodingKey {
-    case event, id, task, socket, bytes, file, reason
+    case event, id, task, socket, bytes, file, kind, payload, reason
     case grace = "grace_s"
   }
 }
@@ -68,6 +74,8 @@ enum ClientQuestion: Hashable {
   case memoryWarning
   /// Something has come for a socket that is kept alive, while it was suspended.
   case didReceiveData(socket: Int64, bytes: Int)
+  /// A message has come for it; the number is the host's.
+  case didReceiveMessage(Message, number: UInt64)
   /// It writes its state to this file, with which it can be started anew, and is ended then.
   case saveState(String)
   /// It was started anew, and takes its state from this file.
@@ -81,6 +89,7 @@ enum ClientQuestion: Hashable {
     case .didResume: "didResume"
     case .memoryWarning: "didReceiveMemoryWarning"
     case .didReceiveData: "didReceiveData"
+    case .didReceiveMessage: "didReceiveMessage"
     case .saveState: "saveState"
     case .restoreState: "restoreState"
     }
@@ -89,7 +98,9 @@ enum ClientQuestion: Hashable {
   var file: String? {
     switch self {
     case .saveState(let file), .restoreState(let file): file
-    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning, .didReceiveData: nil
+    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning, .didReceiveData,
+      .didReceiveMessage:
+      nil
     }
   }
 
@@ -98,4 +109,9 @@ enum ClientQuestion: Hashable {
   var arrival: (socket: Int64, bytes: Int)? {
     if case .didReceiveData(let socket, let bytes) = self { (socket, bytes) } else { nil }
   }
+
+  var message: Message? { if case .didReceiveMessage(let message, _) = self { message } else { nil } }
+
+  /// Whether an app that is suspended is reanimated for it.
+  var isArrival: Bool { arrival != nil || message != nil }
 }

@@ -85,6 +85,7 @@ final class ProgramClient {
     (told.id, told.grace) = (id, grace / .seconds(1))
     (told.task, told.file) = (question.task, question.file)
     (told.socket, told.bytes) = (question.arrival?.socket, question.arrival?.bytes)
+    (told.kind, told.payload) = (question.message?.kind, question.message?.payloadText)
     tell(told)
   }
 

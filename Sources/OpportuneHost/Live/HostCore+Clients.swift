@@ -40,6 +40,7 @@ extension HostCore {
     case .background, .stopping, .suspended, .hibernated: client.ask(.past(.didEnterBackground), now: now)
     case .inactive, .notRunning, .terminated: break
     }
+    tellMessages(to: app)
   }
 
   /// Something has come from it, or it has room.
@@ -52,7 +53,7 @@ extension HostCore {
           client.fail("it has answered \(answer), which it was not asked")
           break
         }
-        finish(question, of: app, client)
+        finish(question, of: app, client, reply: said.reply)
         goOnWithSuspension(app)
         suspendReanimated(app)
       } else if let task = said.begin {
@@ -100,7 +101,8 @@ extension HostCore {
   }
 
   private func finish(
-    _ question: ClientQuestion, of app: HostedProcess, _ client: ProgramClient, isAnswered: Bool = true
+    _ question: ClientQuestion, of app: HostedProcess, _ client: ProgramClient, isAnswered: Bool = true,
+    reply: String? = nil
   ) {
     switch question {
     case .callback(.willTerminate): askToEnd(app)
@@ -112,6 +114,8 @@ extension HostCore {
       let isWanted = client.farewell.map { $0.saves && $0.isTold } == true
       if !isAnswered || !isWanted { states?.discard(app.name) }
     case .restoreState: if isAnswered { hasTaken(app) }
+    case .didReceiveMessage(_, let number):
+      messages.settle(number, isAnswered ? .answered(reply) : .lost(client.failure ?? "its program has left"))
     case .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData: break
     }
   }
@@ -179,6 +183,16 @@ extension HostCore {
     guard let client = app.client, let farewell = client.farewell else { return }
     client.farewell = nil
     if farewell.isTold, !farewell.saves { client.ask(.didResume, now: now) }
+  }
+
+  /// Something has come for it meanwhile, so it is told anew that it stops.
+  func stopStopping(_ app: HostedProcess) {
+    guard let client = app.client, var farewell = client.farewell, farewell.isTold, !farewell.saves else {
+      return
+    }
+    farewell.isTold = false
+    client.farewell = farewell
+    client.ask(.didResume, now: now)
   }
 
   private func goOnWithSuspension(_ app: HostedProcess) {

@@ -31,8 +31,9 @@ extension HostCore {
     case .taskBegan(let task): app.task = task
     case .taskRefused(let reason): app.note(["it may not run in background: \(reason.rawValue)"])
     case .taskEnded(let task): if app.task == task { app.task = nil }
+    case .deliver(let message): deliver(message, to: app)
     case .diagnose(.sliceOverrun): app.note(["not all of it had stopped in time"])
-    case .launched, .moved, .ignored, .expire, .pauseAudio, .resumeAudio, .deliver, .coalesced, .notify, .ask,
+    case .launched, .moved, .ignored, .expire, .pauseAudio, .resumeAudio, .coalesced, .notify, .ask,
       .data, .heartbeat, .fetch, .locationEvent, .completion, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       break  // of services that a program which was not written for the host does not use

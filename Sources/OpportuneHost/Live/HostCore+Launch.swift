@@ -5,7 +5,8 @@ internal import OpportuneApps
 extension HostCore {
   /// Starts a program; with control groups it is born in its own.
   func launch(
-    _ command: [String], name: String, foreground: Bool, descriptors: [Int32], declared: HostManifest? = nil
+    _ command: [String], name: String, foreground: Bool, descriptors: [Int32], declared: HostManifest? = nil,
+    reason: LaunchReason = .user
   ) throws(ProcessHostError) -> Int32 {
     guard let path = command.first, !command.contains(where: { $0.utf8.contains(0) }) else {
       throw ProcessHostError(.program(command.first ?? "", EINVAL))
@@ -45,16 +46,19 @@ extension HostCore {
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(
       name, group: made, mark: mark, first: pid, memory: memory, foreground: foreground,
-      child: HostChild(pid: pid, descriptor: pidfd), declared: declared, limits: limits, notes: [])
+      child: HostChild(pid: pid, descriptor: pidfd), declared: declared, limits: limits, reason: reason,
+      notes: [])
     return pid
   }
 
   /// Starts an app by its manifest. Its standard input is empty, its output and errors are the host's. One
   /// that has saved its state is to take it.
   ///
-  /// - Parameter isAsked: whether somebody has asked for it.
+  /// - Parameters:
+  ///   - isAsked: whether somebody has asked for it.
+  ///   - reason: of a start in background.
   func launch(
-    _ manifest: HostManifest, foreground: Bool, isAsked: Bool = true
+    _ manifest: HostManifest, foreground: Bool, isAsked: Bool = true, reason: LaunchReason = .user
   ) throws(ProcessHostError) -> Int32 {
     let program = manifest.command.first ?? ""
     if manifest.needsTerminal { throw ProcessHostError(.terminal(manifest.name, program)) }
@@ -66,7 +70,8 @@ extension HostCore {
     return try launch(
       [path] + manifest.command.dropFirst(), name: manifest.name,
       // It has no other place.
-      foreground: foreground || manifest.exitsOnSuspend, descriptors: [nothing, -1, -1], declared: manifest)
+      foreground: foreground || manifest.exitsOnSuspend, descriptors: [nothing, -1, -1], declared: manifest,
+      reason: reason)
   }
 
   /// What background is without.

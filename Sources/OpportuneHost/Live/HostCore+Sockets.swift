@@ -61,16 +61,21 @@ extension HostCore {
       // Nothing comes any more.
       if hasEnded { client.letGo(number) }
     }
+    goOnReanimated(app)
+  }
+
+  /// An app was reanimated for what has come for it: holds it in background until its program has answered.
+  func goOnReanimated(_ app: HostedProcess) {
     app.isReanimated = true
     hold(app)
     do throws(ProcessHostError) { try post(.does(.handled), to: app) } catch { app.note([error.message]) }
   }
 
-  /// A program has answered all that it was told of its sockets: it is suspended again, unless somebody has
-  /// said something else meanwhile.
+  /// A program has answered all that it was told of its sockets and messages: it is suspended again, unless
+  /// somebody has said something else meanwhile.
   func suspendReanimated(_ app: HostedProcess) {
     guard app.isReanimated, apps[app.name] === app,
-      app.client?.questions.contains(where: { $0.question.arrival != nil }) != true
+      app.client?.questions.contains(where: { $0.question.isArrival }) != true
     else { return }
     app.isReanimated = false
     guard system.state(of: app.id) == .background, app.declaredKeep == nil, app.pending == nil else { return }

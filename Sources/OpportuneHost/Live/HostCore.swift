@@ -52,6 +52,8 @@ final class HostCore {
 
   /// What became of suspensions that waited for locks, for who asks again.
   var outcomes: [String: ProcessHostError] = [:]
+  /// What has become of messages, for who asks.
+  var messages = MessageLedger()
 
   /// - Parameters:
   ///   - runAside: runs what takes long, on another thread.
@@ -188,7 +190,7 @@ final class HostCore {
   func begin(
     _ name: String, group: any ProcessGroup, mark: String, first: pid_t, memory: MemoryGroup?,
     foreground: Bool, child: HostChild? = nil, declared: HostManifest? = nil, limits: AppLimits? = nil,
-    notes: [String]
+    reason: LaunchReason = .user, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
     let registration = Registration(
@@ -214,7 +216,7 @@ final class HostCore {
     apps[name] = app
     app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {
-      try post(foreground ? .launch : .launchInBackground(.user), to: app) { core in core.hold(app) }
+      try post(foreground ? .launch : .launchInBackground(reason), to: app) { core in core.hold(app) }
     } catch {
       apps[name] = nil
       app.limits.lift(group.members())
@@ -361,6 +363,7 @@ final class HostCore {
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
       look(at: app)
+      lookAtJoin(of: app)
       lookAtFlush(of: app)
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
@@ -378,7 +381,7 @@ final class HostCore {
     let own = apps.values.flatMap {
       [
         $0.client?.deadline, $0.exemption?.end, $0.pending?.until, $0.suspendsAt, hibernatesAt($0), $0.killAt,
-        looksAtSockets(of: $0),
+        looksAtSockets(of: $0), $0.joinsUntil,
       ].compactMap(\.self)
     }
     return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
@@ -429,6 +432,7 @@ final class HostCore {
     }
     app.pageOut?.cancel()
     app.pageIn?.cancel()
+    messages.lose(app.name, "the app has ended")
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)

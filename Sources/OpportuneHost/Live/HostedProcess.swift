@@ -34,10 +34,14 @@ final class HostedProcess {
   var backgroundEnd: Moment?
   /// When its own grace is over.
   var killAt: Moment?
-  /// It runs for what has come for its sockets, and is suspended again then.
+  /// It runs for what has come for its sockets, or for messages, and is suspended again then.
   var isReanimated = false
   /// The process of it that has joined.
   var client: ProgramClient?
+  /// Of which it has not been told, with their numbers, in their order.
+  var messages: [(number: UInt64, message: Message)] = []
+  /// It was started for them, and nobody has joined yet: until when it may.
+  var joinsUntil: Moment?
   /// Why the last that had joined was left, for people.
   var leftBecause: String?
   /// When it was in front last, or began.
@@ -193,6 +197,8 @@ package struct HostConfiguration: Sendable {
   package var answerGrace: Duration = .seconds(5)
   /// How long background tasks of such a program may go on when it is to be suspended.
   package var taskLimit: Duration = .seconds(30)
+  /// How long a program that was started for a message may take to join.
+  package var joinLimit: Duration = .seconds(30)
   /// What tells that memory is short; `nil`: only requests do.
   package var pressure: MemoryPressure?
   /// What tells that a group of the host comes close to its limit.
@@ -246,7 +252,7 @@ package struct HostConfiguration: Sendable {
 
   /// The policy of the lifecycle.
   ///
-  /// A program that was not written for the host reports no tasks, audio or messages. In background it runs
+  /// A program that was not written for the host reports no tasks or audio. In background it runs
   /// on because the host holds a task for it, without a limit, and is suspended by that task's end.
   var policy: AppsPolicy {
     var policy = AppsPolicy()

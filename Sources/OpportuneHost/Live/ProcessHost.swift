@@ -1,7 +1,7 @@
 internal import COpportuneHost
 import Foundation
 internal import Glibc
-internal import OpportuneApps
+package import OpportuneApps
 internal import OpportuneBase
 
 /// Apps that are Linux processes, not written for it: foreground, background, suspended, terminated.
@@ -76,16 +76,51 @@ package final class ProcessHost: Sendable {
       try core.wake(name, foreground: foreground)
     }
     if runs { return nil }
-    guard let manifest = try catalog.find(name) else {
-      guard engine.locked({ $0.hasEndedWithState(name) }) else { throw ProcessHostError(.unknownApp(name)) }
-      throw ProcessHostError(
-        .lifecycle(name, "it is hibernated, with its state saved, and has no manifest any more"))
-    }
+    let manifest = try manifest(of: name)
     return try engine.changing { core throws(ProcessHostError) in
       // Another may have asked meanwhile.
       if try core.wake(name, foreground: foreground) { return nil }
       return try core.launch(manifest, foreground: foreground)
     }
+  }
+
+  /// Of an app that does not run.
+  private func manifest(of name: String) throws(ProcessHostError) -> HostManifest {
+    if let manifest = try catalog.find(name) { return manifest }
+    guard engine.locked({ $0.hasEndedWithState(name) }) else { throw ProcessHostError(.unknownApp(name)) }
+    throw ProcessHostError(
+      .lifecycle(name, "it is hibernated, with its state saved, and has no manifest any more"))
+  }
+
+  /// Sends an app a message, whatever its state; does not wait for its program's answer. One that does not
+  /// run is started in background by its manifest, and is told when it joins.
+  ///
+  /// - Returns: the message's number, for ``reply(to:of:)``.
+  /// - Throws: ``ProcessHostError``: `unknownApp`, `value` where it is too long, `lifecycle` where nobody
+  ///   would hear it or too many wait; and as ``start(_:foreground:)``.
+  package func notify(_ name: String, _ message: Message) throws(ProcessHostError) -> UInt64 {
+    let told = try engine.changing { core throws(ProcessHostError) in try core.notify(name, message) }
+    if let told { return told }
+    let manifest = try manifest(of: name)
+    return try engine.changing { core throws(ProcessHostError) in
+      // Another may have asked meanwhile.
+      if let told = try core.notify(name, message) { return told }
+      return try core.launch(manifest, for: message)
+    }
+  }
+
+  /// Whether the program has answered a message, and what it has replied.
+  ///
+  /// - Throws: ``ProcessHostError``: `value` where the message is not known, `lifecycle` where nobody has
+  ///   heard it.
+  package func reply(to number: UInt64, of name: String) throws(ProcessHostError) -> (
+    isAnswered: Bool, reply: String?
+  ) {
+    let outcome = try engine.changing { core throws(ProcessHostError) in
+      try core.outcome(of: number, name)
+    }
+    if case .answered(let reply) = outcome { return (true, reply) }
+    return (false, nil)
   }
 
   /// Brings an app to the foreground; the one that was there goes to the background. One that does not run is

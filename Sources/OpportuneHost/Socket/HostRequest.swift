@@ -25,6 +25,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
     /// Tells an app whose program has joined that memory is short; without a name the host, which does what
     /// it does when the kernel says so.
     case warn
+    /// Sends an app a message, or asks what its program has replied.
+    case notify
     /// The process that asks is of an app, and is to be told before the host acts; the connection is for that
     /// from then on.
     case join
@@ -48,8 +50,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
   /// For `suspend` and `hibernate`: what becomes of an app that holds locks of files; as the host's by
   /// default.
   package var locks: LockPolicy.Answer?
-  /// For `suspend` and `hibernate`: whether this asks what became of one that was told to wait; no by
-  /// default.
+  /// For `suspend`, `hibernate` and `notify`: whether this asks what became of one that was told to wait; no
+  /// by default.
   package var again: Bool?
   /// For `keep`: how long; until it is ended by default.
   package var seconds: Double?
@@ -57,6 +59,12 @@ package struct HostRequest: Sendable, Hashable, Codable {
   package var reason: String?
   /// For `keep`: whether the exemption is over; no by default.
   package var end: Bool?
+  /// For `notify`: by which the program tells messages apart; required unless `again`.
+  package var kind: String?
+  /// For `notify`: the message's content, by key.
+  package var payload: [String: String]?
+  /// For `notify` with `again`: the number of the message that was sent.
+  package var message: UInt64?
   /// For `join`: whether the program saves its state when asked, and may be ended then and started anew with
   /// it; no by default.
   package var restarts: Bool?
@@ -99,14 +107,18 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var mark: String?
   /// To `start`: the process that was started; `nil`: the app ran.
   package var pid: Int32?
-  /// To `suspend` and `hibernate`: the app runs on so long, to let go of its locks, and is looked at then;
-  /// ask again after that.
+  /// To `notify`: the message's number.
+  package var message: UInt64?
+  /// To `notify`: what the program has replied, where it has.
+  package var reply: String?
+  /// To `suspend` and `hibernate`: the app runs on so long, to let go of its locks, and is looked at then; to
+  /// `notify`: it has not answered; ask again after that.
   package var wait: Double?
   /// What could not be done, in what was.
   package var notes: [String]?
 
   package enum CodingKeys: String, CodingKey {
-    case ok, error, apps, name, mark, pid, notes
+    case ok, error, apps, name, mark, pid, message, reply, notes
     case wait = "again_s"
   }
 

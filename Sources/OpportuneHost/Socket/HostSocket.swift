@@ -63,7 +63,7 @@ package enum HostSocket {
           return HostAnswer.refused("the line is longer than \(LocalSocket.longestLine) bytes").line
         }
         guard let host = host() else { return HostAnswer.refused("the host starts or ends").line }
-        return answer(line, host).line
+        return text(line, host)
       },
       handOver: { line, descriptor, user in
         // Looked at twice only if it may be one.
@@ -77,6 +77,17 @@ package enum HostSocket {
         }
         return .taken
       })
+  }
+
+  /// A push, as hosts of apps inside a program take it, is answered as these do: by `ok` or the reason.
+  private static func text(_ line: Data, _ host: ProcessHost) -> String {
+    guard let push = try? JSONDecoder().decode(Push.self, from: line) else { return answer(line, host).line }
+    do throws(ProcessHostError) {
+      _ = try host.notify(push.app, Message(push.kind, payload: push.payload ?? [:]))
+    } catch {
+      return error.message
+    }
+    return "ok"
   }
 
   static func answer(_ line: Data, _ host: ProcessHost) -> HostAnswer {
@@ -116,9 +127,10 @@ package enum HostSocket {
       return answer
     }
     guard let name = request.name else { return .refused("\(request.request.rawValue) needs a name") }
+    if request.request == .notify { return try notify(name, request, host) }
     let told = notes(of: name, host) ?? []
     switch request.request {
-    case .apps, .adopt, .join: break
+    case .apps, .adopt, .join, .notify: break
     case .warn: try host.warn(name)
     case .start: answer.pid = try host.start(name, foreground: request.foreground == true)
     case .front: try host.bringForward(name)
@@ -148,6 +160,25 @@ package enum HostSocket {
       let new = answer.notes?.filter { !told.contains($0) } ?? []
       answer.notes = new.isEmpty ? nil : new
     }
+    return answer
+  }
+
+  private static func notify(
+    _ name: String, _ request: HostRequest, _ host: ProcessHost
+  ) throws(ProcessHostError) -> HostAnswer {
+    var answer = HostAnswer()
+    let number: UInt64
+    if request.again == true {
+      guard let sent = request.message else { return .refused("notify with again needs a message") }
+      number = sent
+    } else {
+      guard let kind = request.kind else { return .refused("notify needs a kind") }
+      number = try host.notify(name, Message(kind, payload: request.payload ?? [:]))
+    }
+    answer.message = number
+    let (isAnswered, reply) = try host.reply(to: number, of: name)
+    answer.reply = reply
+    if !isAnswered { answer.wait = 0.05 }
     return answer
   }
 

@@ -21,6 +21,10 @@ struct Program: RestartableProgramDelegate {
   func didResume() async { say("goes on") }
   func saveState() async -> [UInt8]? { Array("page 7".utf8) }
   func restoreState(_ state: [UInt8]) async { say("was at \(String(decoding: state, as: UTF8.self))") }
+  func reply(to message: Message) async -> String? {
+    say("has a message '\(message.kind)' of \(message.payload["from"] ?? "nobody")")
+    return "read"
+  }
   func didReceive(_ notice: AppNotice) async { say("has heard '\(await feed.read())'") }
   func didReceiveMemoryWarning() async { say("lets caches go") }
   func didLeaveHost(_ reason: String) async { say("is alone: \(reason)") }

@@ -4,6 +4,7 @@
 host.py apps                         what runs
 host.py front make                   also suspend, resume, terminate
 host.py keep make seconds=600 reason="a download"
+host.py notify mail kind=letter      a message, to a program that cooperates
 """
 import json
 import os

@@ -9,6 +9,7 @@
 #define oppclient_line opp_checked_line
 #define oppclient_line_read opp_checked_line_read
 #define oppclient_line_quote opp_checked_line_quote
+#define oppclient_line_value opp_checked_line_value
 
 #include "../../../OpportuneClient/line.h"
 
