@@ -141,6 +141,10 @@ private final class Program: JoinedHost {
     #expect(FileManager.default.fileExists(atPath: count.path))
     try host.resume("app")
     #expect(try await program.lines(1) == ["goes on"])
+    // R-MSG-01
+    let sent = try host.notify("app", Message("letter", payload: ["from": "ada"]))
+    #expect(try await program.lines(1) == ["a message 'letter' of ada"])
+    try await eventually("a reply") { try host.reply(to: sent, of: "app").reply == "read" }
     try host.terminate("app")
     #expect(try await program.lines(1) == ["ends"])
     try await eventually("the end") { program.hosted.entry() == nil }

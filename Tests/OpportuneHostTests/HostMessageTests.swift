@@ -7,7 +7,7 @@ import Testing
 
 /// A program that speaks the protocol itself. It prints each event, of a message with kind and payload.
 /// Arguments: the socket of the host, or `alone`: it does not join; then `hold`: it answers a message when a
-/// line has come; `reply=TEXT`: with that; `task`: it begins a background task before it answers one;
+/// line has come; `slow=EVENT`: the same of that event, once; `reply=TEXT`: with that; `task`: it begins a background task before it answers one;
 /// `out=FILE`: it prints there.
 private let script = """
   import json, os, signal, socket, sys
@@ -36,6 +36,9 @@ private let script = """
           say(answer)
           continue
       print(event, flush=True)
+      if "slow=" + event in words:
+          words.remove("slow=" + event)
+          sys.stdin.readline()
       if "id" in told: say({"answer": told["id"]})
   """
 
@@ -155,7 +158,38 @@ private final class Notified: JoinedHost {
     try await told.hosted.end()
   }
 
-  /// It is told that it stops once more, so that what it did for that is not undone by the message.
+  /// Who has heard that it stops hears that it does not, and once more that it does after the message.
+  // R-MSG-01, R-MSG-03
+  @Test func whoIsAboutToStopGoesOnForIt() async throws {
+    let told = try Notified()
+    try await told.start("slow=willSuspend")
+    _ = try told.hosted.host.suspend("app")
+    #expect(try await told.lines(1) == ["willSuspend"])
+    try told.notify()
+    told.go()
+    #expect(try await told.lines(3) == ["didResume", Self.letter, "willSuspend"])
+    try await told.has("suspended")
+    try await told.hosted.end()
+  }
+
+  /// By a user's word it stays, as any other.
+  // R-MSG-07
+  @Test func whoIsBroughtForwardMeanwhileIsNotSuspended() async throws {
+    let told = try Notified()
+    try await told.start("hold")
+    _ = try told.hosted.host.suspend("app")
+    #expect(try await told.lines(1) == ["willSuspend"])
+    try await told.has("suspended")
+    let sent = try told.notify()
+    #expect(try await told.lines(2) == ["didResume", Self.letter])
+    try told.hosted.host.bringForward("app")
+    told.go()
+    #expect(try await told.lines(2) == ["willEnterForeground", "didBecomeActive"])
+    _ = try await told.reply(to: sent)
+    #expect(told.hosted.entry()?.state == "foreground")
+    try await told.hosted.end()
+  }
+
   // R-MSG-01
   @Test func whoIsBeingSuspendedIsToldBefore() async throws {
     let told = try Notified()
@@ -205,6 +239,17 @@ private final class Notified: JoinedHost {
     try told.notify()
     // It would be asked, and wait for more lines.
     for pid in told.hosted.entry()?.pids ?? [] { kill(pid, SIGKILL) }
+    try await told.hosted.end()
+  }
+
+  // R-MSG-01
+  @Test func theSenderHearsThatTheAppHasEnded() async throws {
+    let told = try Notified()
+    try await told.start("hold")
+    let sent = try told.notify()
+    for pid in told.hosted.entry()?.pids ?? [] { kill(pid, SIGKILL) }
+    let error = try #require(await #expect(throws: PushError.self) { _ = try await told.reply(to: sent) })
+    #expect(error.message.contains("message 1 was not answered: "), "\(error)")
     try await told.hosted.end()
   }
 

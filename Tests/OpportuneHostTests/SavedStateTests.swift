@@ -165,6 +165,37 @@ private final class HeldStorage: Sendable {
     #expect(Way.best(notPagedOut: "y", notSaved: "x") == .pagedOut(notSaved: "x"))
   }
 
+  // R-MSG-01, R-MSG-03, R-LIFE-07
+  @Test func aMessageStartsItAnewWithItsState() async throws {
+    let saving = try Saving()
+    try await saving.hibernate()
+    let sent = try saving.host.notify("app", Message("letter"))
+    let told = ["joined", "restoreState page 7", "didFinishLaunching", "didEnterBackground"]
+    #expect(try await saving.lines(6) == told + ["didReceiveMessage", "willSuspend"])
+    #expect(try saving.host.reply(to: sent, of: "app").isAnswered)
+    try await eventually("suspension") { saving.hosted.entry()?.state == "suspended" }
+    #expect(saving.files == [])
+    try await saving.hosted.end()
+  }
+
+  /// Its program would have heard the message for nothing.
+  // R-MSG-01
+  @Test func whoSavesItsStateHearsNoMessage() async throws {
+    let saving = try Saving()
+    try saving.mode("hold=saveState")
+    try saving.host.start("app")
+    _ = try await saving.lines(3)
+    _ = try saving.host.hibernate("app")
+    #expect(try await saving.lines(1) == ["saveState"])
+    let error = #expect(throws: ProcessHostError.self) {
+      _ = try saving.host.notify("app", Message("letter"))
+    }
+    #expect(error?.message.contains("is being ended with its state saved") == true)
+    saving.answer()
+    try await eventually("hibernation") { saving.hosted.entry()?.state == "hibernated" }
+    try await saving.hosted.end()
+  }
+
   // R-LIFE-07, R-LIFE-01
   @Test(arguments: Backends.usable) func whoSavesItsStateIsEndedAndStartsAnewWithIt(backend: Backend)
     async throws

@@ -55,6 +55,11 @@ extension HostCore {
       messages.settle(number, .lost(error.message))
       throw error
     }
+    guard app.messages.first?.number != number else {
+      app.messages.removeFirst()
+      messages.settle(number, .lost("it takes none where it is"))
+      throw ProcessHostError(.lifecycle(app.name, "it takes no messages where it is: \(stateName(app))"))
+    }
     if wasStopped { return goOnReanimated(app) }
     guard system.state(of: app.id) == .background else { return }
     do throws(ProcessHostError) { try post(.does(.handled), to: app) } catch { app.note([error.message]) }

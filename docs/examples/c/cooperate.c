@@ -45,6 +45,13 @@ static void hear(oppclient *client, const oppclient_notice *notice, void *contex
         puts("ends");
         save();
         break;
+    case OPPCLIENT_MESSAGE: {
+        char from[64];
+        int known = oppclient_payload(notice, "from", from, sizeof from) == 0;
+        printf("a message '%s' of %s\n", notice->kind, known ? from : "nobody");
+        oppclient_reply(client, "read");
+        break;
+    }
     case OPPCLIENT_SAVE_STATE: oppclient_save_state(client, &count, sizeof count); break;
     case OPPCLIENT_RESTORE_STATE:
         if (notice->state_size == sizeof count)
