@@ -7,8 +7,8 @@ import Testing
 
 /// A program that speaks the protocol itself. It prints each event, of a message with kind and payload.
 /// Arguments: the socket of the host, or `alone`: it does not join; then `hold`: it answers a message when a
-/// line has come; `slow=EVENT`: the same of that event, once; `reply=TEXT`: with that; `task`: it begins a background task before it answers one;
-/// `out=FILE`: it prints there.
+/// line has come; `slow=EVENT`: the same of that event, once; `reply=TEXT`: with that; `task`: it begins a
+/// background task before it answers one; `out=FILE`: it prints there.
 private let script = """
   import json, os, signal, socket, sys
   words = sys.argv[2:]
