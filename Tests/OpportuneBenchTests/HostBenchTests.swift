@@ -15,6 +15,12 @@ import ToolSupport
     #expect(throws: BenchError.self) { try HostBenchOptions(repeats: 0) }
     for rate in [99, 20_001] { #expect(throws: BenchError.self) { try HostBenchOptions(rate: rate) } }
     for apps in [0, 2001] { #expect(throws: BenchError.self) { try HostBenchOptions(apps: apps) } }
+    for mebibytes in [255, 65_537] {
+      #expect(throws: BenchError.self) { try HostBenchOptions(mebibytes: mebibytes) }
+    }
+    for pause in [-1, 61.0] { #expect(throws: BenchError.self) { try HostBenchOptions(pause: pause) } }
+    let sizes = try HostBenchOptions(mebibytes: 1024)
+    #expect(sizes.heldBehind == 244 && sizes.wantedInFront == 256)
     let options = try HostBenchOptions(figures: ["idle"], contenders: ["alone", "alone", "nice"])
     #expect(options.figures == [.idle] && options.contenders == [.alone, .nice])
     #expect(options.loads == HostLoad.allCases)
@@ -81,6 +87,85 @@ import ToolSupport
     let json = try JSONSerialization.jsonObject(with: Data(try report.json().utf8)) as? [String: Any]
     #expect((json?["front"] as? [[String: Any]])?.count == 2)
     #expect(json?["skipped"] as? [String] == report.skipped)
+  }
+
+  @Test func whatAProgramOfTheMemoryFigureSaysIsRead() {
+    typealias Said = HostMemoryProgram.Said
+    let said = Said(at: 12, longest: 7)
+    #expect(Said(said.head) == said)
+    #expect(Said(said.head + "...") == Said(at: 12, longest: 7, beats: 3))
+    for text in ["", "has 12 7", "has 12\n", "has 12 x\n", "had 12 7\n", "has 12 7\n.\n"] {
+      #expect(Said(text) == nil, "\(text)")
+    }
+    #expect(HostMemoryProgram("take 256") == HostMemoryProgram(.take, 256))
+    for words in ["", "take", "take 0", "take x", "lend 256", "take 256 1"] {
+      #expect(HostMemoryProgram(words) == nil, "\(words)")
+    }
+  }
+
+  /// Who went how, by the number of repeats; times of the repeats in which there was one.
+  @Test func theReportTellsWhoWent() throws {
+    var report = HostBenchReport(machine: .current())
+    var shell = HostMemoryRow(.shell)
+    (shell.taken, shell.longest, shell.swapped, shell.frontLost) = ([120], [30], [0, 0], 1)
+    shell.went = [["behind-2": .killed], ["behind-2": .killed, "behind-1": .killed]]
+    var hosted = HostMemoryRow(.opportuneSwap)
+    (hosted.taken, hosted.longest, hosted.swapped, hosted.hostLost) = ([80, 90], [2, 4], [500, 300], 1)
+    hosted.went = [["behind-1": .pagedOut], [:]]
+    report.memory = [shell, hosted]
+    let table = report.table().split(separator: "\n").map(String.init)
+    let first = try #require(table.first { $0.hasPrefix("shell ") })
+    #expect(first.hasSuffix("1 of 2  killed by the kernel: behind-1 (1 of 2), behind-2"), "\(first)")
+    #expect(first.split(separator: " ").dropFirst().prefix(5) == ["120.0", "120.0", "120.0", "30.0", "0"])
+    let second = try #require(table.first { $0.hasPrefix("opportune-swap ") })
+    let end = "paged out by the host: behind-1 (1 of 2); the host itself killed by the kernel (1 of 2)"
+    #expect(second.hasSuffix("0 of 2  " + end), "\(second)")
+    let json = try JSONSerialization.jsonObject(with: Data(try report.json().utf8)) as? [String: Any]
+    let rows = try #require(json?["memory"] as? [[String: Any]])
+    #expect(rows.map { $0["contender"] as? String } == ["shell", "opportune-swap"])
+    #expect((rows[0]["went"] as? [String: [String: Int]])?["killed by the kernel"]?["behind-2"] == 2)
+    #expect((rows[1]["taken_ms"] as? [String: Double])?["median"] == 85)
+    #expect(rows[0]["front_lost"] as? Int == 1 && rows[1]["host_lost"] as? Int == 1)
+  }
+
+  /// The command that was built beside the tests, with little memory: each contender is measured, or said to
+  /// be skipped, and nothing of it is left.
+  @Test func shortMemoryIsMeasuredOrSkipped() async throws {
+    guard (try? MemoryGroup())?.remove() != nil else {
+      print("skipped: no memory control group can be made")
+      return
+    }
+    let folder = try ScratchFolder(in: FileManager.default.temporaryDirectory.path)
+    let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+    let command = URL(fileURLWithPath: tests).deletingLastPathComponent().appending(path: "opportune").path
+    let file = folder.path + "/report.json"
+    let process = try ChildProcess.start(
+      [
+        command, "bench", "host", "--figure", "memory", "--mebibytes", "256", "--repeats", "1", "--pause",
+        "0",
+        "--folder", folder.path, "--json", file,
+      ], ownSession: true)
+    #expect(ChildProcess.wait(for: process) == 0)
+    let json = try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: file))) as? [String: Any]
+    let rows = try #require(json?["memory"] as? [[String: Any]])
+    let skipped = try #require(json?["skipped"] as? [String])
+    let measured = rows.compactMap { $0["contender"] as? String }
+    for line in skipped { print("skipped: \(line)") }
+    if !skipped.contains(where: { $0.hasPrefix("memory: ") }) {
+      for way in HostMemoryWay.allCases {
+        let isSkipped = skipped.contains { $0.hasPrefix("memory, \(way.rawValue): ") }
+        #expect(measured.contains(way.rawValue) != isSkipped, "\(way.rawValue)")
+      }
+      // More is wanted than there is: without swap somebody goes.
+      let shell = rows.first { $0["contender"] as? String == "shell" }
+      let went = shell?["went"] as? [String: [String: Int]] ?? [:]
+      #expect(shell == nil || went["killed by the kernel"] != nil || shell?["front_lost"] as? Int == 1)
+      let alone = rows.first { $0["contender"] as? String == "alone" }
+      #expect(alone == nil || alone?["front_lost"] as? Int == 0)
+      #expect((alone?["went"] as? [String: Any])?.isEmpty != false)
+    }
+    #expect(try String(contentsOfFile: "/proc/swaps", encoding: .utf8).contains(folder.path) == false)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["report.json"])
   }
 
   /// Where `redis-server` is installed: it is asked, and answers, in turn by a client that waits for nothing.

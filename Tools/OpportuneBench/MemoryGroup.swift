@@ -30,6 +30,32 @@ struct MemoryGroup {
 
   func remove() { rmdir(folder) }
 
+  /// With the groups that a program has made below it and left. Who has ended may still be on the way out.
+  func removeAll() {
+    for _ in 0..<200 {
+      Self.removeBelow(folder)
+      if rmdir(folder) == 0 || errno == ENOENT { return }
+      usleep(5000)
+    }
+  }
+
+  private static func removeBelow(_ folder: String) {
+    guard let entries = opendir(folder) else { return }
+    defer { closedir(entries) }
+    while let entry = readdir(entries) {
+      guard Int32(entry.pointee.d_type) == DT_DIR else { continue }
+      let name = withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      guard name != ".", name != ".." else { continue }
+      removeBelow("\(folder)/\(name)")
+      rmdir("\(folder)/\(name)")
+    }
+  }
+
+  /// What stands before a program's words, so that it starts in the group.
+  var prefix: [String] { HostedProgram.entering(folder) }
+
   var forbidsSwap: Bool {
     access("\(folder)/\(version == .one ? "memory.memsw.limit_in_bytes" : "memory.swap.max")", W_OK) == 0
   }

@@ -3,7 +3,7 @@ import ToolSupport
 
 /// What `opportune bench host` is to measure.
 package struct HostBenchOptions: Sendable {
-  package enum Figure: String, Sendable, CaseIterable { case front, switches, idle }
+  package enum Figure: String, Sendable, CaseIterable { case front, switches, memory, idle }
 
   let figures: [Figure]
   let loads: [HostLoad]
@@ -14,12 +14,17 @@ package struct HostBenchOptions: Sendable {
   /// Requests a second.
   let rate: Int
   let apps: Int
+  /// The limit of the memory figure.
+  let mebibytes: Int
+  /// Seconds from when all is held to the start of the program in front.
+  let pause: Double
   let folder: String
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
   package init(
     figures: [String] = [], loads: [String] = [], contenders: [String] = [], seconds: Double = 10,
-    repeats: Int = 3, rate: Int = 2000, apps: Int = 200, folder: String = "/var/tmp"
+    repeats: Int = 3, rate: Int = 2000, apps: Int = 200, mebibytes: Int = 1024,
+    pause: Double = 5, folder: String = "/var/tmp"
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     self.loads = try BenchError.figures(ReportTable.unique(loads), of: "--load")
@@ -28,8 +33,19 @@ package struct HostBenchOptions: Sendable {
     self.repeats = try BenchError.check(repeats, "--repeats", 1...100)
     self.rate = try BenchError.check(rate, "--rate", 100...20_000)
     self.apps = try BenchError.check(apps, "--apps", 1...2000)
+    self.mebibytes = try BenchError.check(mebibytes, "--mebibytes", 256...65_536)
+    self.pause = try BenchError.check(pause, "--pause", 0...60)
     self.folder = try BenchError.checkFolder(folder)
   }
+
+  /// What a program of the memory figure may have.
+  static let mebibytes = 1...65_536
+  /// For what the kernel counts beyond what the programs behind hold.
+  static let slack = 48
+  /// MiB of each program behind in the memory figure.
+  var heldBehind: Int { (mebibytes - Self.slack) / HostMemoryRow.programs }
+  /// MiB of the program in front.
+  var wantedInFront: Int { mebibytes / 4 }
 }
 
 /// Real programs as apps of `opportune host`, beside the same programs without it.
@@ -55,6 +71,7 @@ package struct HostBench: BlockingBench {
       switch figure {
       case .front: report.front = try measureFront(folder.path, &report.skipped)
       case .switches: report.results += try measureSwitches(folder.path)
+      case .memory: report.memory = try measureMemory(folder.path, &report.skipped)
       case .idle: report.results += try measureIdle(folder.path)
       }
     }
@@ -67,6 +84,7 @@ package struct HostBench: BlockingBench {
     switch figure {
     case .front: ["redis-server"] + (options.loads.map(\.program) as [String])
     case .switches: ["redis-server"]
+    case .memory: []
     case .idle: ["sleep"]
     }
   }

@@ -20,6 +20,7 @@ package struct HostBenchReport: BenchOutcome {
 
   package var machine: MachineReport
   var front: [HostFrontRow] = []
+  var memory: [HostMemoryRow] = []
   package internal(set) var results: [Result] = []
   package internal(set) var skipped: [String] = []
   package internal(set) var wasInterrupted = false
@@ -59,6 +60,56 @@ package struct HostBenchReport: BenchOutcome {
     }
   }
 
+  /// A way of the memory figure.
+  struct Memory: Encodable {
+    /// Median, least and most of the repeats in which the program in front came to have its memory.
+    struct Spread: Encodable {
+      let median: Double
+      let least: Double
+      let most: Double
+
+      init?(_ samples: [Double]) {
+        guard let least = samples.min(), let most = samples.max() else { return nil }
+        (median, self.least, self.most) = (OpportuneBench.median(samples), least, most)
+      }
+    }
+
+    let contender: String
+    let repeats: Int
+    let takenMs: Spread?
+    let longestPageMs: Spread?
+    let swappedMb: Spread?
+    let frontLost: Int
+    let hostLost: Int
+    /// By what became of them, and then by name, in how many repeats.
+    let went: [String: [String: Int]]
+
+    init(_ row: HostMemoryRow) {
+      (contender, repeats) = (row.way.rawValue, row.went.count)
+      (takenMs, longestPageMs, swappedMb) = (Spread(row.taken), Spread(row.longest), Spread(row.swapped))
+      (frontLost, hostLost) = (row.frontLost, row.hostLost)
+      var went: [String: [String: Int]] = [:]
+      for one in row.went {
+        for (name, fate) in one { went[fate.rawValue, default: [:]][name, default: 0] += 1 }
+      }
+      self.went = went
+    }
+
+    /// For people: who went how, in how many repeats.
+    var told: String {
+      let parts = HostMemoryRow.Fate.allCases.compactMap { fate in
+        went[fate.rawValue].map { names in
+          let each = names.sorted { $0.key < $1.key }.map {
+            $1 == repeats ? $0 : "\($0) (\($1) of \(repeats))"
+          }
+          return "\(fate.rawValue): \(each.joined(separator: ", "))"
+        }
+      }
+      let host = hostLost > 0 ? ["the host itself killed by the kernel (\(hostLost) of \(repeats))"] : []
+      return (parts + host).isEmpty ? "–" : (parts + host).joined(separator: "; ")
+    }
+  }
+
   /// The median over repeats of the mean over kinds of work, which have no common unit.
   static func ratio(_ work: [[String: Double]], _ other: [[String: Double]]?) -> Double? {
     guard let other else { return nil }
@@ -72,6 +123,7 @@ package struct HostBenchReport: BenchOutcome {
   private struct Document: Encodable {
     let machine: MachineReport
     let front: [Front]
+    let memory: [Memory]
     let results: [Result]
     let skipped: [String]
     let interrupted: Bool
@@ -80,7 +132,8 @@ package struct HostBenchReport: BenchOutcome {
   package func json() throws -> String {
     try ReportJSON.text(
       of: Document(
-        machine: machine, front: frontRows(), results: results, skipped: skipped, interrupted: wasInterrupted)
+        machine: machine, front: frontRows(), memory: memory.map(Memory.init), results: results,
+        skipped: skipped, interrupted: wasInterrupted)
     )
   }
 
@@ -104,6 +157,22 @@ package struct HostBenchReport: BenchOutcome {
             + ["\(row.requests)", "\(row.unanswered)"])
       }
       lines += ReportTable.align(cells) + [""]
+    }
+    if !memory.isEmpty {
+      lines.append("memory short: from its start until the program in front has its memory, ms")
+      var cells = [
+        ["contender", "median", "least", "most", "longest page", "MB swapped", "front lost", "who went"]
+      ]
+      for row in memory.map(Memory.init) {
+        let times = [row.takenMs?.median, row.takenMs?.least, row.takenMs?.most, row.longestPageMs?.median]
+        cells.append(
+          [row.contender] + times.map { $0.map { fixed($0, 1) } ?? "–" }
+            + [
+              row.swappedMb.map { fixed($0.median, 0) } ?? "–", "\(row.frontLost) of \(row.repeats)",
+              row.told,
+            ])
+      }
+      lines += ReportTable.align(cells, isLeft: { $0 == 0 || $0 == 7 }) + [""]
     }
     if !results.isEmpty {
       let cells = results.map { result in

@@ -7,6 +7,7 @@ import ToolSupport
 final class HostedProgram {
   let process: pid_t
   private var hasEnded = false
+  private var endedByItself = false
 
   init(_ words: [String], output: String = "/dev/null") throws(SystemFailure) {
     process = try ChildProcess.start(words, ownSession: true) {
@@ -15,6 +16,24 @@ final class HostedProgram {
   }
 
   deinit { end() }
+
+  /// Whether it has ended before ``end(_:within:)``.
+  var hasEndedByItself: Bool {
+    if !hasEnded, waitpid(process, nil, WNOHANG) == process {
+      (hasEnded, endedByItself) = (true, true)
+      kill(-process, SIGKILL)
+    }
+    return endedByItself
+  }
+
+  /// Kills it where it takes longer.
+  func waitUntilItEnds(within seconds: Double) {
+    let deadline = SystemClock.now() + Nanoseconds(seconds * 1e9)
+    while !hasEndedByItself, SystemClock.now() < deadline {
+      SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+    }
+    end()
+  }
 
   /// Asks it to end, and kills its session after that.
   ///
@@ -40,16 +59,19 @@ final class HostedProgram {
 final class HostDaemon {
   static let program = "/proc/\(getpid())/exe"
   let socket: String
+  /// What it says.
+  let log: String
   private let running: HostedProgram
 
-  init(in folder: String) throws {
-    socket = folder + "/host.sock"
+  /// - Parameter prefix: what stands before its words.
+  init(in folder: String, by prefix: [String] = [], options: [String] = []) throws {
+    (socket, log) = (folder + "/host.sock", folder + "/host.log")
     running = try HostedProgram(
-      [Self.program, "host", "--socket", socket, "--bus", "none"], output: folder + "/host.log")
+      prefix + [Self.program, "host", "--socket", socket, "--bus", "none"] + options, output: log)
     let deadline = SystemClock.now() + 10_000_000_000
     while (try? HostRequest(.apps).send(to: socket)) == nil {
       guard SystemClock.now() < deadline else {
-        let said = TextFile.read(folder + "/host.log") ?? ""
+        let said = TextFile.read(log) ?? ""
         throw BenchError(.unavailable, "no host came up: \(said)")
       }
       SystemClock.sleep(until: SystemClock.now() + 2_000_000)
@@ -107,7 +129,17 @@ final class HostDaemon {
     }
   }
 
-  func stop() { running.end(SIGTERM) }
+  /// It was ended, by whomever.
+  var hasEnded: Bool { running.hasEndedByItself }
+
+  /// What one that was killed has left is put right as the next one would do it.
+  func stop() {
+    let wasKilled = hasEnded
+    running.end(SIGTERM)
+    guard wasKilled, let sweep = try? HostedProgram([Self.program, "host", "--socket", socket, "--sweep"])
+    else { return }
+    sweep.waitUntilItEnds(within: 10)
+  }
 }
 
 /// A control group with the CPU controller in which what is in it weighs next to nothing: what people use
@@ -137,7 +169,14 @@ final class WeightGroup {
   }
 
   /// What stands before a program's words, so that it starts in the group.
-  var prefix: [String] { ["sh", "-c", "echo $$ > '\(folder)/cgroup.procs' && exec \"$@\"", "sh"] }
+  var prefix: [String] { HostedProgram.entering(folder) }
+}
+
+extension HostedProgram {
+  /// What stands before a program's words, so that it starts in a control group.
+  static func entering(_ group: String) -> [String] {
+    ["sh", "-c", "echo $$ > '\(group)/cgroup.procs' && exec \"$@\"", "sh"]
+  }
 }
 
 extension BenchError {
