@@ -40,14 +40,7 @@ struct MemoryGroup {
   }
 
   private static func removeBelow(_ folder: String) {
-    guard let entries = opendir(folder) else { return }
-    defer { closedir(entries) }
-    while let entry = readdir(entries) {
-      guard Int32(entry.pointee.d_type) == DT_DIR else { continue }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
-      guard name != ".", name != ".." else { continue }
+    for name in TextFile.names(in: folder) where rmdir("\(folder)/\(name)") != 0 && errno == EBUSY {
       removeBelow("\(folder)/\(name)")
       rmdir("\(folder)/\(name)")
     }

@@ -59,6 +59,7 @@ package struct HostBench: BlockingBench {
   /// Figures whose programs are not there are left out, and named in the report.
   package func measure() throws -> HostBenchReport {
     var report = HostBenchReport(machine: .current())
+    HostedProgram.inheritNothing()
     let folder = try ScratchFolder(in: options.folder)
     for figure in options.figures where !isInterrupted() {
       let missing = programs(of: figure).filter { ProgramFile.find($0).path == nil }

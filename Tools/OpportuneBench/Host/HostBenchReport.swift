@@ -70,7 +70,9 @@ package struct HostBenchReport: BenchOutcome {
 
       init?(_ samples: [Double]) {
         guard let least = samples.min(), let most = samples.max() else { return nil }
-        (median, self.least, self.most) = (OpportuneBench.median(samples), least, most)
+        (median, self.least, self.most) = (
+          rounded(OpportuneBench.median(samples)), rounded(least), rounded(most)
+        )
       }
     }
 

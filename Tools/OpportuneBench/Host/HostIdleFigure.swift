@@ -18,7 +18,7 @@ extension HostBench {
     for number in programs.indices where !isInterrupted() {
       try daemon.waitForApp("app\(number)")
       // One in ten goes on in background.
-      if number % 10 != 0 { try daemon.ask(.suspend, "app\(number)") }
+      if number % 10 != 0 { try daemon.suspend("app\(number)") }
     }
     guard !isInterrupted() else { return [] }
     // What follows a suspension is a look at locks.
@@ -58,12 +58,7 @@ private struct DaemonReading {
     if clock_getcpuclockid(process, &clock) == 0, clock_gettime(clock, &time) == 0 {
       cpu = Double(time.tv_sec) * 1e6 + Double(time.tv_nsec) / 1000
     }
-    guard let folder = opendir("/proc/\(process)/task") else { return }
-    defer { closedir(folder) }
-    while let entry = readdir(folder) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
+    for name in TextFile.names(in: "/proc/\(process)/task") {
       guard let status = TextFile.read("/proc/\(process)/task/\(name)/status") else { continue }
       switches += Self.value("voluntary_ctxt_switches", status)
     }

@@ -121,7 +121,9 @@ extension HostBench {
       let run = try start("behind-\(number + 1)", .hold, options.heldBehind)
       guard wait(for: run) != nil else { continue }
       // As one that is left for the next.
-      do { try daemon?.ask(.suspend, run.name) } catch where run.hasEnded || daemon?.hasEnded == true {}
+      do { try daemon?.suspend(run.name) } catch {
+        guard run.hasEnded || daemon?.hasEnded == true else { throw error }
+      }
     }
     let begins = SystemClock.now() + Nanoseconds(options.pause * 1e9)
     while SystemClock.now() < begins, !isInterrupted() {
@@ -165,7 +167,8 @@ extension HostBench {
     while !isInterrupted(), SystemClock.now() < deadline {
       if run.hasEnded { return daemon?.hasTerminated(run.name) == true ? .terminated : .killed }
       if let entry, entry.state == "suspended" {
-        return entry.notes.contains { $0.hasPrefix("memory was short: it was paged out") } ? .pagedOut : nil
+        let wasAsked = entry.notes.contains { $0.hasPrefix("memory was short: it was paged out") }
+        return wasAsked && run.swapped > 0 ? .pagedOut : nil
       }
       if (run.said?.beats ?? 0) > beats { return nil }
       SystemClock.sleep(until: SystemClock.now() + 2_000_000)

@@ -1,8 +1,8 @@
 import Glibc
 import OpportuneBase
 
-/// A program of the memory figure: this program itself, in a process of its own, that takes memory, says so on
-/// its standard output, and keeps it as long as the bench is there.
+/// A program of the memory figure: this program itself, in a process of its own, that takes memory, says so
+/// on its standard output, and keeps it as long as the bench is there.
 package struct HostMemoryProgram: Sendable, Equatable {
   enum Role: String {
     /// What is behind: fills its memory with what does not compress.

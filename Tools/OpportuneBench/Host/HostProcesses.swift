@@ -17,6 +17,15 @@ final class HostedProgram {
 
   deinit { end() }
 
+  /// Keeps from programs that are started what whoever has started this one has left open: a lock of a file
+  /// that a program has without knowing keeps a host from suspending it.
+  static func inheritNothing() {
+    for descriptor in (TextFile.names(in: "/proc/self/fd")).compactMap({ Int32($0) }) where descriptor > 2 {
+      let flags = fcntl(descriptor, F_GETFD)
+      if flags >= 0 { _ = fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC) }
+    }
+  }
+
   /// Whether it has ended before ``end(_:within:)``.
   var hasEndedByItself: Bool {
     if !hasEnded, waitpid(process, nil, WNOHANG) == process {
@@ -88,6 +97,15 @@ final class HostDaemon {
   @discardableResult
   func ask(_ action: HostRequest.Action, _ name: String? = nil) throws -> HostAnswer {
     try HostRequest(action, name: name).send(to: socket)
+  }
+
+  /// Suspends an app, and waits until that is done.
+  func suspend(_ name: String) throws {
+    do {
+      while let wait = try ask(.suspend, name).wait {
+        SystemClock.sleep(until: SystemClock.now() + Nanoseconds(wait * 1e9) + 2_000_000)
+      }
+    } catch { throw BenchError(.unavailable, "'\(name)' is not suspended: \(error)") }
   }
 
   /// Hibernates an app, and waits until that is done.

@@ -37,7 +37,7 @@ extension HostBench {
       for number in 0..<place.switches where !isInterrupted() {
         let index = number % 2
         switch place {
-        case .suspended: try daemon.ask(.suspend, names[index])
+        case .suspended: try daemon.suspend(names[index])
         case .hibernated: left.append(Double(try daemon.hibernate(names[index])) / 1e6)
         case .background: break
         }

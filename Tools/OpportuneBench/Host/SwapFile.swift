@@ -2,8 +2,8 @@ import Glibc
 import OpportuneBase
 import ToolSupport
 
-/// A file that the machine swaps to, for a moment. A shell that outlives this process takes it away, however the
-/// process ends.
+/// A file that the machine swaps to, for a moment. A shell that outlives this process takes it away, however
+/// the process ends.
 final class SwapFile {
   private let held: Int32
   private let shell: pid_t
