@@ -252,6 +252,29 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  // R-CPU-02
+  /// As long as short jobs end in thousands a quantum there is a run token for each CPU and not two;
+  /// afterwards there are two again.
+  @Test func aFloodHasARunTokenForEachCPU() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let engine = scheduler.engine
+    let pool = try #require(engine.pools.first { $0.pool == .foreground })
+    @Sendable func tokens() -> Int { Int(opp_pool_tokens(pool.raw)) }
+    #expect(tokens() == 2 * scheduler.width)
+    // What many jobs would count, so that it does not depend on how fast they are here.
+    let isNarrow = await app.task {
+      guard let worker = Worker.current(of: engine) else { return false }
+      return spin {
+        for _ in 0..<1000 { worker.report.addOrdinary(cpu: 100) }
+        return tokens() == engine.width
+      }
+    }.value
+    #expect(isNarrow)
+    try await eventually("there are two for each CPU again") { tokens() == 2 * scheduler.width }
+    try await scheduler.shutdown()
+  }
+
   // R-SYS-03
   /// As when somebody writes to cpu.max, which Tests/c/topology_test.c does.
   @Test func aChangedQuotaIsFollowedWhileJobsRun() async throws {

@@ -250,6 +250,28 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(pool.policy.trialStep(for: seen, pool.rules, sight) == .watchAgain)
   }
 
+  // R-CPU-02
+  @Test func manyShortJobsAreAFlood() {
+    var pool = Pool()
+    var (jobs, now): ((count: UInt64, time: UInt64), UInt64) = ((0, 0), 1_000_000_000)
+    func isFlooded(_ count: UInt64, of length: UInt64, in time: UInt64 = 10_000_000) -> Bool {
+      jobs = (jobs.count + count, jobs.time + count * length)
+      now += time
+      return pool.policy.isFlooded(jobs: jobs, now: now)
+    }
+    #expect(!isFlooded(5000, of: 1000), "since when is not known")
+    #expect(isFlooded(1000, of: 5000) && isFlooded(5000, of: 1000))
+    #expect(!isFlooded(1000, of: 5001) && !isFlooded(999, of: 1000))
+    #expect(!isFlooded(0, of: 0))
+    #expect(isFlooded(1000, of: 1000))
+    // One that takes a quantum is among them.
+    jobs.time += 10_000_000
+    #expect(!isFlooded(1000, of: 1000))
+    // A worker has ended.
+    jobs = (10, 10)
+    #expect(!isFlooded(0, of: 0) && isFlooded(2000, of: 1000))
+  }
+
   // R-CPU-06
   @Test func aQuantumWithoutBlockingLowers() {
     var pool = Pool()

@@ -25,12 +25,14 @@ extension Monitor {
         }
       }
       makeRoomForLoweredOnce(pool, engine)
+      followFlood(of: pool, now, engine)
       if pool.pool == .background {
         watch(pool, engine)
       } else if isInside {
         engine.wakeIfReady(pool)  // for a job left to its own worker, whose slice goes on
       }
-      inside = inside || isInside
+      // One more look after a flood: else the pool would stay as narrow until the next job.
+      inside = inside || isInside || pool.isFlooded
     }
     if inside { armTick() }
     if hasUpper, hasLower {
@@ -43,6 +45,15 @@ extension Monitor {
       engine.followLimits()
       followThreadLimits(engine)
     }
+  }
+
+  /// Gives the pool one run token for each CPU where its jobs are many and short, else two.
+  private func followFlood(of pool: PoolState, _ now: UInt64, _ engine: Engine) {
+    guard pool.pool == .foreground else { return }
+    let isFlooded = pool.policy.isFlooded(jobs: pool.ordinaryJobs, now: now)
+    guard isFlooded != pool.isFlooded else { return }
+    pool.isFlooded = isFlooded
+    engine.resize(pool)
   }
 
   private func makeRoomForLoweredOnce(_ pool: PoolState, _ engine: Engine) {

@@ -147,6 +147,8 @@ package struct PoolPolicy: Sendable {
   private var cpuAtProgress: UInt64?
   private var starvedLookAt: UInt64 = 0
   private var ordinary = OrdinaryLength()
+  /// The workers' ordinary jobs at the last look in a quantum, and when that was.
+  private var seenJobs: (count: UInt64, time: UInt64, at: UInt64)?
   /// The running jobs at the last look in a quantum.
   var running: [Int: Running] = [:]
   /// The CPU time of the pool's workers when extra room was last made.
@@ -203,6 +205,21 @@ package struct PoolPolicy: Sendable {
       nanoseconds = nanoseconds == 0 ? length : (nanoseconds + length) / 2
       before = jobs
     }
+  }
+
+  // MARK: Floods
+
+  /// Whether the pool has so many short jobs that a second run token for each CPU only costs switches: since
+  /// the last call they took 5 µs of CPU time at most, on average, and one ended in each 10 µs at least.
+  /// (docs/decisions/0043)
+  ///
+  /// - Parameter jobs: the ordinary jobs of the workers so far, and their CPU time in nanoseconds.
+  package mutating func isFlooded(jobs: (count: UInt64, time: UInt64), now: UInt64) -> Bool {
+    defer { seenJobs = (jobs.count, jobs.time, now) }
+    // The sums have decreased: a worker has ended, and its counts with it.
+    guard let seenJobs, jobs.count > seenJobs.count, jobs.time >= seenJobs.time else { return false }
+    let count = jobs.count - seenJobs.count
+    return (jobs.time - seenJobs.time) / count <= 5000 && (now &- seenJobs.at) / count <= 10_000
   }
 
   // MARK: Blocked workers

@@ -73,9 +73,13 @@ final class PoolState: @unchecked Sendable {
     if let readiness { opp_readiness_destroy(readiness) }
   }
 
+  /// Monitor's thread only: the pool has one run token for each CPU at most, while its jobs are many and
+  /// short. Call ``Engine/resize(_:)`` after a change.
+  var isFlooded = false
+
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     let workers = attainable.load(ordering: .relaxed)
-    let wanted = configuration.runTokens(of: pool, width: width)
+    let wanted = isFlooded ? width : configuration.runTokens(of: pool, width: width)
     opp_pool_set_tokens(raw, UInt32(min(cap, ThreadShares.tokens(workers: workers, width: wanted))))
     let configured = width * configuration.demotedLimitPerCore
     opp_pool_set_demoted_limit(
