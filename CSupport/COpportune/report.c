@@ -9,12 +9,15 @@
  * Priority. The monitor, one thread, may change the priority of the running worker. It claims `change`, looks
  * whether the worker is still inside the job that it has read, makes the system call, and records what it has
  * given. A worker that ends its job waits for a change that has begun: one system call of less than a
- * microsecond, by a thread of the highest class.
+ * microsecond, by a thread of the highest class. While the worker keeps its priority, as it waits for a
+ * device with a lock of the kernel in hand, the monitor records what it gives and leaves the thread as it is;
+ * the worker applies that once it has released its priority.
  *
  * Invariants:
  *  - A reading is of one job, as a whole.
  *  - When a job has ended, its thread has the priority that opp_report_end() has returned, or that with which
  *    the worker began it; and the monitor changes nothing until the next job begins.
+ *  - While a worker keeps its priority, nobody else changes it.
  *  - The time of a job in the real-time foreground is counted by its worker, by the monitor, or by both.
  */
 #include "opp_report.h"
@@ -39,6 +42,7 @@ struct opp_report {
     _Atomic(uint64_t) ordinary, ordinary_ns, short_waits;
     _Atomic(opp_thread_meter *) meter;
     _Atomic(int32_t) thread;
+    _Atomic(bool) keeps; /* its priority */
     /* Of both. */
     _Alignas(OPP_LINE) _Atomic(uint32_t) change;
     _Atomic(uint32_t) depth;
@@ -115,6 +119,19 @@ uint64_t opp_report_settled(opp_report *report) {
     return opp_load(&report->changed_to, relaxed);
 }
 
+/* [keeps] seq_cst, all: pair with the monitor, which claims `change` before it looks at `keeps`. Either it
+ * sees the worker's store, or the worker sees the claim, and waits for the change's end. */
+
+uint64_t opp_report_keep_priority(opp_report *report) {
+    opp_store(&report->keeps, true, seq_cst);
+    return opp_load(&report->change, seq_cst) == CHANGE_NONE ? 0 : opp_report_settled(report);
+}
+
+uint64_t opp_report_release_priority(opp_report *report) {
+    opp_store(&report->keeps, false, seq_cst);
+    return opp_load(&report->change, seq_cst) == CHANGE_NONE ? 0 : opp_report_settled(report);
+}
+
 bool opp_report_ended_out_of_class(const opp_report *report) {
     /* relaxed: the number alone tells; the two count with atomics. */
     return opp_load(&report->left_class, relaxed) == opp_load(&report->sequence, relaxed) - 1;
@@ -166,6 +183,10 @@ bool opp_report_read(const opp_report *report, opp_reading *reading) {
 
 bool opp_report_is_inside(const opp_report *report, uint64_t sequence) {
     return opp_load(&report->sequence, seq_cst) == sequence; /* [claim] */
+}
+
+bool opp_report_keeps_priority(const opp_report *report) {
+    return opp_load(&report->keeps, seq_cst); /* [keeps] */
 }
 
 uint64_t opp_report_count(const opp_report *report) {

@@ -112,6 +112,31 @@ import Testing
     #expect(nice.before > nice.fresh || !engine.privileges.canRaise)
   }
 
+  // R-CPU-01 R-CPU-06
+  /// Who is demoted as it waits keeps its priority until it holds no lock of the kernel any more.
+  @Test func whoIsDemotedMeanwhileIsLoweredAfterwards() async throws {
+    let (scheduler, app) = try makeApp(named: "front", workers: 1)
+    let engine = scheduler.engine
+    struct Nice { var fresh: Int32 = 0, inside: Int32?, after: Int32 = 0 }
+    let seen = Record<Nice?>()
+    try app.submit {
+      guard let worker = Worker.current(of: engine) else { return seen.add(nil) }
+      var nice = Nice(fresh: niceValue())
+      nice.inside = WorkerWait.perform {
+        while worker.depth == 0 { spinCPU(milliseconds: 1) }
+        // The monitor lowers it before it says so.
+        return niceValue()
+      }
+      nice.after = niceValue()
+      seen.add(nice)
+    }
+    let first = await seen.reaching(1).first
+    let nice = try #require(first.flatMap { $0 })
+    try await scheduler.shutdown()
+    #expect(nice.inside == nice.fresh)
+    #expect(nice.after > nice.fresh)
+  }
+
   // R-CPU-05
   @Test func whoHasNoTokenDoesNotWaitHere() async throws {
     let (scheduler, back) = try makeApp(named: "back", band: .background, workers: 1)

@@ -49,6 +49,12 @@ uint64_t opp_report_end(opp_report *_Nonnull report);
  * again once the worker has changed the priority itself. */
 uint64_t opp_report_settled(opp_report *_Nonnull report);
 
+/* The running job keeps the thread's priority, which the worker may change: what the monitor gives takes
+ * effect when it is released. Both return the last word that the monitor has given to this job, 0 for none;
+ * after the release the worker applies it, and asks opp_report_settled() once more. */
+uint64_t opp_report_keep_priority(opp_report *_Nonnull report);
+uint64_t opp_report_release_priority(opp_report *_Nonnull report);
+
 /* Whether the job that has just ended had left the real-time foreground before: then the monitor has counted
  * its time there. If the two meet it may be counted twice, but not missed. */
 bool opp_report_ended_out_of_class(const opp_report *_Nonnull report);
@@ -71,6 +77,8 @@ opp_thread_meter *_Nullable opp_report_meter(const opp_report *_Nonnull report);
 /* Reads the current job. False if the worker is inside no job, or has changed jobs during the read. */
 bool opp_report_read(const opp_report *_Nonnull report, opp_reading *_Nonnull reading);
 bool opp_report_is_inside(const opp_report *_Nonnull report, uint64_t sequence);
+/* Whether the running job keeps the thread's priority. */
+bool opp_report_keeps_priority(const opp_report *_Nonnull report);
 /* A number that increases with each job that begins or ends. */
 uint64_t opp_report_count(const opp_report *_Nonnull report);
 /* The depth of the running job. The monitor may increase it while the job runs. */
@@ -86,7 +94,8 @@ uint64_t opp_report_short_waits(const opp_report *_Nonnull report);
 
 /*
  * Changes the priority of the thread while it is inside a job: if opp_report_begin_change() returns true the
- * caller makes its system call, and ends the change at once, for the worker waits for that at its job's end.
+ * caller makes its system call, unless the job keeps its priority, and ends the change at once, for the
+ * worker waits for that at its job's end.
  * `word` stands for the new priority; 0: the system has refused, and it is what it was.
  */
 bool opp_report_begin_change(opp_report *_Nonnull report, uint64_t sequence);

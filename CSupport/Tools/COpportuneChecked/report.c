@@ -85,9 +85,13 @@ static void expect_known_priority(const char *when) {
                   priority, state.applied);
 }
 
-/* As Worker.waiting() does, and WorkerReport.restorePriority(). */
+/* As Worker.waiting() does, and WorkerReport.releasePriority(). */
 static void raise_for_a_moment(void) {
+    (void)opp_report_keep_priority(state.report);
     set_priority(RAISED);
+    if (opp_load(state.priority, relaxed) != RAISED)
+        oppx_fail("job %u keeps its thread's priority, and somebody changes it", state.begun);
+    (void)opp_report_release_priority(state.report);
     uint32_t given = 0;
     while (true) {
         uint32_t changed = (uint32_t)opp_report_settled(state.report);
@@ -162,7 +166,8 @@ static void report_perform(uint32_t thread, const oppx_operation *operation) {
     case REPORT_CHANGE:
         if (report_look(&reading) == 0 || !opp_report_begin_change(state.report, reading.sequence)) return;
         /* What the system refuses, 0, changes nothing. */
-        if (operation->argument[0] != 0) set_priority(operation->argument[0]);
+        if (operation->argument[0] != 0 && !opp_report_keeps_priority(state.report))
+            set_priority(operation->argument[0]);
         opp_report_end_change(state.report, operation->argument[0]);
         break;
     case REPORT_LEAVE:
@@ -198,7 +203,7 @@ static void report_finish(void) {
 const oppx_target checked_report = {
     .name = "report",
     .summary = "What a worker tells of its job: read as a whole; its priority changed only inside of a job, "
-               "and known after it.",
+               "not while that keeps it, and known after it.",
     .kinds = report_kinds, .kind_count = sizeof(report_kinds) / sizeof(report_kinds[0]),
     .threads_max = 4, .operations_max = 6, .stalls = 0,
     .setup = report_setup, .perform = report_perform, .quiet = report_quiet, .finish = report_finish,

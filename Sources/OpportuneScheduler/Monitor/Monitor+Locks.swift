@@ -79,7 +79,7 @@ extension Monitor {
           locks.watch.look(
             slice, start: reading.start, cpuBefore: reading.cpuBefore, cpu: cpu, now: now)
         {
-          if worker.waitsInKernel.load(ordering: .relaxed) {  // see Worker.waiting()
+          if worker.report.keepsPriority {  // see Worker.waiting()
             locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
           } else {
             follow(worker, reading, cpu, now, into: &waits, engine)

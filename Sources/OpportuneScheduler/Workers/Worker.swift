@@ -20,9 +20,6 @@ final class Worker: @unchecked Sendable {
   /// also subtracts from that count.
   private let trial = Atomic<Bool>(false)
 
-  /// The worker waits in the kernel for what it has asked of a device: for no lock of the program's.
-  let waitsInKernel = Atomic<Bool>(false)
-
   // Accessed by the worker's own thread only.
   private var consumer: OpaquePointer?
   private(set) var producer: OpaquePointer?
@@ -106,33 +103,31 @@ final class Worker: @unchecked Sendable {
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
   /// Calls `body`, which waits in the kernel for a short time, on the calling thread. If the worker has a run
-  /// token, another works in its place meanwhile, so that what is queued does not wait. A demoted job has the
-  /// kernel priority of fresh work for the time of the wait, since it may hold a lock of the kernel, as a
-  /// file's: else whoever needs that would wait for as long as the thread is kept off the CPU. Returns nil
-  /// without calling it if the thread is no worker of the foreground's pool, is the spare one, or is demoted,
-  /// without a token, and may not be raised.
+  /// token, another works in its place meanwhile, so that what is queued does not wait. The job has the kernel
+  /// priority of fresh work for the time of the wait, also where it is demoted before or meanwhile, since it
+  /// may hold a lock of the kernel, as a file's: else whoever needs that would wait for as long as the thread
+  /// is kept off the CPU. Returns nil without calling it if the thread is no worker of the foreground's pool,
+  /// is the spare one, or is demoted and may not be raised.
   ///
   /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
   /// had awaited its end. (R-CPU-08)
   static func waiting<Value>(_ body: () -> Value) -> Value? {
     guard let pointer = opp_thread_worker() else { return nil }
     return Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
-      guard worker.pool.pool == .foreground else { return nil }
+      guard worker.pool.pool == .foreground, worker.state != .OPP_WORKER_SPARE else { return nil }
+      let isLowered = worker.report.keepPriority() || worker.report.depth > 0
+      guard !isLowered || worker.raiseForWait() else {
+        worker.report.releasePriority(worker.applied, wasChanged: false)
+        return nil
+      }
       var wake = opp_wake.OPP_WAKE_NOTHING
       let hadToken = opp_worker_begin_wait(worker.raw, &wake)
-      guard hadToken || worker.state != .OPP_WORKER_SPARE else { return nil }
-      let isDemoted = worker.report.depth > 0
-      let isRaised = isDemoted && worker.raiseForWait()
-      guard hadToken || isRaised || !isDemoted else { return nil }
       if hadToken { worker.engine.follow(wake, in: worker.pool) }
       let start = opp_now_ns()
-      // relaxed: it saves the monitor a question; a value that comes late costs one, or a look.
-      worker.waitsInKernel.store(true, ordering: .relaxed)
       let value = body()
-      worker.waitsInKernel.store(false, ordering: .relaxed)
       worker.hasWaited(for: opp_now_ns() - start)
       if hadToken { worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool) }
-      if isRaised { worker.report.restorePriority(worker.applied) }
+      worker.report.releasePriority(worker.applied, wasChanged: isLowered)
       return value
     }
   }

@@ -60,9 +60,18 @@ final class WorkerReport: @unchecked Sendable {
   /// work, so it was neither a hog nor blocked for long.
   func addOrdinary(cpu: UInt64) { opp_report_add_ordinary(raw, cpu) }
 
-  /// Gives the thread the priority that the monitor has given it during the running job, else `own`, after it
-  /// had another for a moment.
-  func restorePriority(_ own: KernelPriority) {
+  /// From here on the priority of the thread is the job's own, until ``releasePriority(_:wasChanged:)``: what
+  /// the monitor gives takes effect then. Returns whether it has given one to this job before.
+  func keepPriority() -> Bool { opp_report_keep_priority(raw) != 0 }
+
+  /// Whether the running job keeps the thread's priority, since it waits for a device and for no lock of the
+  /// program's.
+  var keepsPriority: Bool { opp_report_keeps_priority(raw) }
+
+  /// Gives the thread the priority that the monitor has given it during the running job, else `own`, where it
+  /// was changed meanwhile.
+  func releasePriority(_ own: KernelPriority, wasChanged: Bool) {
+    guard opp_report_release_priority(raw) != 0 || wasChanged else { return }
     var given: KernelPriority?
     while true {
       let word = opp_report_settled(raw)
@@ -132,7 +141,7 @@ final class WorkerReport: @unchecked Sendable {
   /// Changes the thread's kernel priority, if the thread is still inside that job.
   func setPriority(_ priority: KernelPriority, during reading: Reading) -> Bool {
     guard opp_report_begin_change(raw, reading.sequence) else { return false }
-    let agreed = priority.apply(to: threadID)
+    let agreed = keepsPriority || priority.apply(to: threadID)
     opp_report_end_change(raw, agreed ? priority.word : 0)
     return agreed
   }
