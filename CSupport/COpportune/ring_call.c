@@ -73,18 +73,21 @@ int32_t ring_call(const opp_ring_op *op) {
 }
 
 int32_t opp_ring_try(const opp_ring_op *op) {
-    opp_ring_op now = *op;
-    switch ((opp_ring_code)op->code) {
-    case OPP_RING_READ:
-    case OPP_RING_READV: {
+    if (op->code == OPP_RING_READ || op->code == OPP_RING_READV) {
         /* RWF_NOWAIT does not wait for a place in a queue, but does wait for the device: direct reads would
          * block here. */
         int mode = fcntl(op->fd, F_GETFL);
         if (mode < 0) return -errno;
         if (mode & O_DIRECT) return -EOPNOTSUPP;
-        now.flags |= RWF_NOWAIT;
-        break;
     }
+    return opp_ring_try_buffered(op);
+}
+
+int32_t opp_ring_try_buffered(const opp_ring_op *op) {
+    opp_ring_op now = *op;
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_READ:
+    case OPP_RING_READV: now.flags |= RWF_NOWAIT; break;
     case OPP_RING_RECEIVE:
     case OPP_RING_SEND:
     case OPP_RING_SEND_MESSAGE:

@@ -569,6 +569,20 @@ static void test_try(void) {
     opp_ring_op sync = {.code = OPP_RING_FSYNC, .fd = ends[1]};
     CHECK_EQUAL(opp_ring_try(&sync), -EOPNOTSUPP);
     close(ends[1]);
+    /* Of a file that is in memory both read, where its file system knows of RWF_NOWAIT; a file open with
+     * O_DIRECT is refused by who looks for that. */
+    char path[] = "/var/tmp/opportune-try-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    CHECK_EQUAL(write(file, "abc", 3), 3);
+    opp_ring_op read = {.code = OPP_RING_READ, .fd = file, .address = ADDRESS(&byte), .length = 1, .offset = 1};
+    int32_t moved = opp_ring_try(&read);
+    CHECK(moved == 1 || moved == -EOPNOTSUPP);
+    CHECK_EQUAL(opp_ring_try_buffered(&read), moved);
+    CHECK(moved != 1 || byte == 'b');
+    if (fcntl(file, F_SETFL, O_DIRECT) == 0) CHECK_EQUAL(opp_ring_try(&read), -EOPNOTSUPP);
+    close(file);
+    unlink(path);
 }
 
 /* --- Reads on the caller's thread --------------------------------------------------------------- */

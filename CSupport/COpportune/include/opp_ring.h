@@ -209,6 +209,8 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
  * be excluded: O_DIRECT, some file systems and devices.
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
+/* The same, of what is known not to be open with O_DIRECT: a system call less. */
+int32_t opp_ring_try_buffered(const opp_ring_op *_Nonnull op);
 
 /* Performs a READ on the calling thread, waiting for the device if need be: the count, or -errno. The thread
  * has the request's priority meanwhile, where it may, and its own one again afterwards. */

@@ -6,7 +6,8 @@ import SystemPackage
 ///
 /// All calls may be made from any thread. Each call ends exactly once: with its result, with an error of the
 /// kernel, at its deadline, by cancellation of its task, or with the end of the app. On cancellation the
-/// kernel is asked to cancel the request, and the call returns when the kernel has done so.
+/// kernel is asked to cancel the request, and the call returns when the kernel has done so; a short read of a
+/// foreground app, which waits for the device on the thread that asks for it, ends as the device answers.
 ///
 /// Close descriptors with ``close(_:)``. When the app is terminated, the broker closes those that are still
 /// open.

@@ -20,12 +20,13 @@ extension AppIO {
   func tryInline(_ call: IOCall, done: Int = 0) throws(IOError) -> InlineResult {
     guard reactor.triesInline, call.canBeInline else { return .part(done) }
     // A direct read never ends without waiting: it would be asked for in vain.
-    if call.mayWaitOnWorker, kind(of: call) == .direct { return .part(done) }
+    let kind = call.mayWaitOnWorker ? kind(of: call) : .other
+    if kind == .direct { return .part(done) }
     var op = call.op
     op.address += UInt64(done)
     op.length = UInt32(min(call.total - done, 1 << 30))
     let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore, by: call.standing) {
-      let moved = opp_ring_try(&op)
+      let moved = kind == .cached ? opp_ring_try_buffered(&op) : opp_ring_try(&op)
       // Counted inside the gate: the app's statistics include this call however soon the app ends.
       if moved >= 0 {
         let isWhole = moved == 0 || !call.leavesRest(afterMoving: done + Int(moved))
@@ -124,7 +125,8 @@ extension AppIO {
     result == -EAGAIN || result == -EOPNOTSUPP || result == -EINTR
   }
 
-  /// Calls `body` on this thread; `body` must not block. Requires that the app is active, or at least not
+  /// Calls `body` on this thread; `body` waits for the device at most, since a close and the app's end wait for
+  /// it. Requires that the app is active, or at least not
   /// suspended where somebody of the foreground waits for the caller. Otherwise the result is nil, as also
   /// when the app has ended or the descriptor may have been closed since the call began: see ``InlineGate``.
   func doInline(
