@@ -8,6 +8,7 @@ import Testing
 @Suite(.bounded) struct ShortagePolicyTests {
   private typealias App = ShortagePolicy.App
   private static let gigabyte: UInt64 = 1 << 30
+  private static let helpful = ShortagePolicy.Paged(before: 160 << 20, after: 150 << 20)
 
   private func app(_ name: String, idle: Double = 0, megabytes: UInt64 = 10) -> App {
     App(name: name, isSuspended: true, footprint: megabytes << 20, idle: .seconds(idle), wasInFront: true)
@@ -35,7 +36,7 @@ import Testing
     for index in apps.indices.dropFirst() { apps[index].isPagedOut = true }
     // However long that takes, nothing else is taken meanwhile.
     #expect(short(60) == ["warn runs"])
-    policy.pagingEnded(at: .seconds(61))
+    policy.pagingEnded(at: .seconds(61), Self.helpful)
     #expect(policy.mayAct(after: .seconds(61)) == .seconds(63))
     #expect(short(62.9) == ["warn runs"])
     #expect(short(63) == ["warn runs", "terminate old"])
@@ -48,6 +49,24 @@ import Testing
   }
 
   // R-MEM-01
+  /// Without swap next to nothing goes, and who asks for memory has no two seconds.
+  @Test func whatHasNotHelpedIsNotWaitedFor() {
+    var policy = ShortagePolicy(answer: .terminate, settle: .seconds(2))
+    var apps = [app("new", idle: 5), app("old", idle: 50)]
+    func short(_ seconds: Double) -> [String] {
+      names(policy.isShort(at: .seconds(seconds), apps, capacity: Self.gigabyte))
+    }
+    #expect(short(0) == ["page out old new"])
+    for index in apps.indices { apps[index].isPagedOut = true }
+    policy.pagingEnded(at: .seconds(1), .init(before: 160 << 20, after: (150 << 20) + 1))
+    #expect(policy.mayAct(after: .seconds(1)) == nil)
+    #expect(short(1) == ["terminate old"])
+    #expect(policy.mayAct(after: .seconds(1)) == .seconds(3))
+    apps.removeLast()
+    #expect(short(2.9) == [] && short(3) == ["terminate new"])
+  }
+
+  // R-MEM-01
   @Test(arguments: [
     (ShortagePolicy.Answer.warn, ["warn runs"], ["warn runs"]),
     (.pageout, ["warn runs", "page out one"], ["warn runs"]),
@@ -57,7 +76,7 @@ import Testing
     var apps = [App(name: "runs", hears: true), app("one")]
     #expect(names(policy.isShort(at: .seconds(10), apps, capacity: Self.gigabyte)) == first)
     apps[1].isPagedOut = true
-    if answer != .warn { policy.pagingEnded(at: .seconds(11)) }
+    if answer != .warn { policy.pagingEnded(at: .seconds(11), Self.helpful) }
     #expect(names(policy.isShort(at: .seconds(20), apps, capacity: Self.gigabyte)) == later)
   }
 

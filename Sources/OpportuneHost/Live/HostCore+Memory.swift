@@ -96,8 +96,17 @@ extension HostCore {
       app.note(pageOut.purpose.rawValue, text)
       configuration.log("\(pageOut.purpose.rawValue)'\(app.name)': \(text)")
     }
+    for (pageOut, result) in ended where pageOut.purpose == .shortage {
+      pagedForShortage.before += result.before
+      pagedForShortage.after += result.after
+    }
     pageOuts.removeAll { one in ended.contains { $0.0 === one } }
-    guard ended.contains(where: { $0.0.purpose == .shortage }) else { return }
-    if !pageOuts.contains(where: { $0.purpose == .shortage }) { shortage.pagingEnded(at: now) }
+    guard ended.contains(where: { $0.0.purpose == .shortage }),
+      !pageOuts.contains(where: { $0.purpose == .shortage })
+    else { return }
+    shortage.pagingEnded(at: now, pagedForShortage)
+    pagedForShortage = .init()
+    // A group tells once: where paging out has not helped, the next step is not to wait for another word.
+    if looksAtGroups != nil { looksAtGroups = shortage.mayAct(after: now) ?? now }
   }
 }

@@ -43,6 +43,8 @@ final class HostCore {
   var shortage: ShortagePolicy
   /// When groups with a limit are looked at again.
   var looksAtGroups: Moment?
+  /// What the paging out that is under way for a shortage has done so far.
+  var pagedForShortage = ShortagePolicy.Paged()
   /// Those that have not been told of.
   var pageOuts: [PageOut] = []
   /// Runs what takes long, on another thread.

@@ -51,7 +51,7 @@ package struct ShortagePolicy: Sendable, Hashable {
   enum Step: Sendable, Hashable {
     /// Those are told that memory is short.
     case warn([String])
-    /// Those are paged out, in this order; ``pagingEnded(at:)`` follows.
+    /// Those are paged out, in this order; ``pagingEnded(at:_:)`` follows.
     case pageOut([String])
     /// That one is ended; and why it was chosen.
     case terminate(String, String)
@@ -74,9 +74,18 @@ package struct ShortagePolicy: Sendable, Hashable {
     return warning + [step]
   }
 
-  mutating func pagingEnded(at now: Moment) {
+  /// Bytes that apps had in main memory before they were paged out, and after.
+  struct Paged: Sendable, Hashable {
+    var before: UInt64 = 0
+    var after: UInt64 = 0
+
+    /// Where less than a sixteenth has gone, as without swap, there is nothing to wait for.
+    var hasHelped: Bool { before.saturatingSubtract(after) >= before / 16 }
+  }
+
+  mutating func pagingEnded(at now: Moment, _ paged: Paged) {
     isPaging = false
-    quietUntil = now + settle
+    quietUntil = paged.hasHelped ? now + settle : now
   }
 
   /// When a further step may follow; `nil`: as soon as a word comes.
