@@ -34,6 +34,8 @@ final class KeptApp: @unchecked Sendable {
   var hibernatesWhenSuspended = false
   /// Whether its last removal was optional: memory was not short.
   var isOptional = false
+  /// Whether it was told in this suspension why it is not hibernated although it is idle.
+  var isSpared = false
   /// It counts as hibernated, but the store could not save it: it still has all its memory, and is removed
   /// when memory is short.
   var stays = false

@@ -133,7 +133,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     switch snapshot.state {
     case .stopping, .suspended, .hibernated: break
     case .active, .inactive, .background, .terminated, .notRunning:
-      (kept.isOptional, kept.stays) = (false, false)
+      (kept.isOptional, kept.stays, kept.isSpared) = (false, false, false)
     }
     kept.memory.setStanding(kept.stays ? .suspended : AppStanding(snapshot))
     let hibernates = kept.hibernatesWhenSuspended
@@ -209,9 +209,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
     let isThere = state == .suspended || state == .stopping || kept.stays
     guard state != .active, isAsChosen, removal.method == .terminate || isThere,
-      !kept.stays || !removal.isOptional,
-      canHibernate || removal.method == .terminate || !removal.isOptional
+      !kept.stays || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
+    guard canHibernate || removal.method == .terminate || !removal.isOptional else {
+      // Once for each suspension: it is asked for again as others become idle.
+      if !kept.isSpared {
+        report(.notStored(app, name: kept.memory.name, hibernation.whyNotHibernated(kept)))
+      }
+      kept.isSpared = true
+      return kept.memory.setStanding(kept.memory.standing)
+    }
     report(.removal(app, removal))
     guard removal.method == .hibernate else {
       try? host.post(.app(app, .terminate))

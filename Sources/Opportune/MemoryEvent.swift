@@ -10,7 +10,9 @@ public enum MemoryEvent: Sendable {
   case removal(AppID, Removal)
   /// Its state was saved with this many bytes, and its memory was released.
   case stored(AppID, name: String, bytes: Int)
-  /// It was not hibernated, and is terminated instead; if ``Removal/isOptional``, it is left unchanged.
+  /// It was not hibernated, and is terminated instead; if ``Removal/isOptional``, it is left unchanged. Of an
+  /// idle app that cannot be hibernated it is told without a ``removal(_:_:)`` before, once for each
+  /// suspension.
   case notStored(AppID, name: String, String)
   /// Its state and its memory were restored.
   case restored(AppID, name: String)

@@ -69,6 +69,43 @@ public final class HostConnection: Sendable {
   /// has ended it does nothing.
   public func endTask(_ task: BackgroundTask) { task.loop.end(task.number) }
 
+  /// Runs `body` as a background task: it begins before the body, and ends after it. When the limit is over
+  /// the body is cancelled, and the app is suspended once it has returned; a body that goes on nevertheless
+  /// costs the program its connection, as any answer does that does not come. (R-TASK-01, R-RULE-10)
+  ///
+  /// - Parameter name: for people, at most 100 characters.
+  /// - Throws: ``HostConnectionError``, for the reasons of ``beginTask(_:onExpiration:)``: then nothing of the
+  ///   body ran; and what the body throws.
+  public func withBackgroundTask<Success: Sendable>(
+    _ name: String, _ body: @escaping @Sendable () async throws -> Success
+  ) async throws -> Success {
+    let (granted, grant) = AsyncStream.makeStream(of: Void.self)
+    let work = Task {
+      for await _ in granted {}
+      try Task.checkCancellation()
+      return try await body()
+    }
+    let task: BackgroundTask
+    do {
+      task = try await beginTask(name) { (_: BackgroundTask) in
+        work.cancel()
+        _ = await work.result
+      }
+    } catch {
+      work.cancel()
+      grant.finish()
+      throw error
+    }
+    grant.finish()
+    let result = await withTaskCancellationHandler {
+      await work.result
+    } onCancel: {
+      work.cancel()
+    }
+    endTask(task)
+    return try result.get()
+  }
+
   /// Has the host keep a connected socket alive, or the reading end of a pipe. What comes for it while the
   /// program is suspended, or its peer's end, reanimates the app into the background, and is told to
   /// ``AppDelegate/didReceive(_:)`` as `data`, once for each socket and suspension; after its return the app

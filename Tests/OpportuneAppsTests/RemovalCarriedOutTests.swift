@@ -95,8 +95,10 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-idle-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
+    let told = AtomicBox<[String]>([])
     let memory = try HostMemory(
-      scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
+      scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil,
+      report: { event in if case .notStored = event { told.change { $0.append("\(event)") } } })
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
@@ -106,9 +108,17 @@ import Testing
     try await launchAndWait(host, id)
     try await leaveAndWait(host, id)
     let app = try #require(numbers.value.first)
-    await memory.carryOut(
-      Removal(app: app, method: .hibernate, reason: "it is idle", isOptional: true), on: host)
+    let removal = Removal(app: app, method: .hibernate, reason: "it is idle", isOptional: true)
+    for _ in 0..<2 { await memory.carryOut(removal, on: host) }
     #expect(await host.state(of: id) == .suspended)
+    let why = "notes was not hibernated: it hands nothing over"
+    #expect(told.value.count == 1 && told.value[0].hasSuffix(why), "\(told.value)")
+    // The next suspension is another.
+    try await host.bringForward(id)
+    await wait(host, id, for: .active)
+    try await leaveAndWait(host, id)
+    await memory.carryOut(removal, on: host)
+    #expect(told.value.count == 2)
     await memory.carryOut(Removal(app: app, method: .hibernate, reason: "memory is short"), on: host)
     await wait(host, id, for: .notRunning)
   }

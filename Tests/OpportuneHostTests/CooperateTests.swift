@@ -77,6 +77,25 @@ private final class Program: JoinedHost {
     }
   }
 
+  // R-TASK-01, R-RULE-10
+  /// What is cancelled has returned before the program is stopped.
+  @Test func theBodyOfATaskEndsBeforeSuspension() async throws {
+    let program = try Program(
+      try command().deletingLastPathComponent().appending(path: "Cooperate").path, taskLimit: .seconds(1))
+    _ = try await program.lines(3)
+    program.say("finish index")
+    #expect(try await program.lines(1) == ["works"])
+    #expect(program.hosted.entry()?.keptBy.contains("background task: index") == true)
+    _ = try program.hosted.host.suspend("app")
+    let lines = [
+      "leaves the front", "is in background: saves", "has put away what is not finished", "stops",
+    ]
+    #expect(try await program.lines(4) == lines)
+    try await eventually("suspension") { program.hosted.entry()?.state == "suspended" }
+    #expect(program.hosted.entry()?.keptBy == [])
+    try await program.hosted.end()
+  }
+
   // R-VOIP-01, R-VOIP-03
   @Test func aSwiftProgramHearsWhatComesWhileItIsSuspended() async throws {
     let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)

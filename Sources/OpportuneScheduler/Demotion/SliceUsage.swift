@@ -68,7 +68,10 @@ struct SliceUsage {
     switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
 
-  /// The thread has slept since the anchor was renewed, which was one voluntary switch.
+  /// The thread has slept since the anchor was renewed, which was one voluntary switch. One that waits for
+  /// descriptors may not have slept, where something had come, or more than once, where another took what it
+  /// was woken for: to know would cost a system call before the job. Then a job that blocks once in its slice
+  /// may count as one whose CPU the machine's host took, or the other way round.
   mutating func slept() {
     switchesAtAnchor += 1
     hasSlept = true

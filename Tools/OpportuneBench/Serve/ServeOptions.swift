@@ -16,7 +16,7 @@ package struct ServeOptions: Sendable {
   package let trees: [String]
   /// Where the index and the documents are made, and gone with the run.
   package let folder: String
-  /// SwiftNIO's server, a program of `bench/`.
+  /// SwiftNIO's server, `ServeRival`.
   package let nioRival: String?
   /// Of the program, and its commit, as it prints them; for the report.
   let version: String

@@ -7,8 +7,8 @@
 import Foundation
 import OpportuneClient
 
-/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; or a named
-/// pipe, `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started
+/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; `finish NAME`, which
+/// takes an hour, unless its time is over before; or a named pipe, `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started
 /// anew as it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
@@ -69,6 +69,19 @@ do {
         }
         say("has time")
       } catch { say("has no time: \(error)") }
+    } else if line.hasPrefix("finish ") {
+      // Not on the main actor, which waits for the next line.
+      Task.detached {
+        do {
+          try await host.withBackgroundTask(String(line.dropFirst(7))) {
+            say("works")
+            defer { say("has put away what is not finished") }
+            try await Task.sleep(for: .seconds(3600))
+          }
+        } catch let error as HostConnectionError {
+          say("has no time: \(error)")
+        } catch {}  // cancelled: it has put away what it had
+      }
     } else if line.hasPrefix("listen ") {
       do {
         _ = try await host.keepAlive(await feed.open(String(line.dropFirst(7))))
