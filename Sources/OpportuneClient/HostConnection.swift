@@ -74,8 +74,8 @@ public final class HostConnection: Sendable {
   /// costs the program its connection, as any answer does that does not come. (R-TASK-01, R-RULE-10)
   ///
   /// - Parameter name: for people, at most 100 characters.
-  /// - Throws: ``HostConnectionError``, for the reasons of ``beginTask(_:onExpiration:)``: then nothing of the
-  ///   body ran; and what the body throws.
+  /// - Throws: ``HostConnectionError``, for the reasons of ``beginTask(_:onExpiration:)``: then nothing of
+  ///   the body ran; and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
     _ name: String, _ body: @escaping @Sendable () async throws -> Success
   ) async throws -> Success {

@@ -103,11 +103,11 @@ final class Worker: @unchecked Sendable {
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
   /// Calls `body`, which waits in the kernel for a short time, on the calling thread. If the worker has a run
-  /// token, another works in its place meanwhile, so that what is queued does not wait. The job has the kernel
-  /// priority of fresh work for the time of the wait, also where it is demoted before or meanwhile, since it
-  /// may hold a lock of the kernel, as a file's: else whoever needs that would wait for as long as the thread
-  /// is kept off the CPU. Returns nil without calling it if the thread is no worker of the foreground's pool,
-  /// is the spare one, or is demoted and may not be raised.
+  /// token, another works in its place meanwhile, so that what is queued does not wait. The job has the
+  /// kernel priority of fresh work for the time of the wait, also where it is demoted before or meanwhile,
+  /// since it may hold a lock of the kernel, as a file's: else whoever needs that would wait for as long as
+  /// the thread is kept off the CPU. Returns nil without calling it if the thread is no worker of the
+  /// foreground's pool, is the spare one, or is demoted and may not be raised.
   ///
   /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
   /// had awaited its end. (R-CPU-08)
