@@ -136,8 +136,11 @@ import Testing
   @Test func aCallbackThatTheTestHoldsUpBecomesLate() async throws {
     let host = try host()
     let gate = Awaited()
-    let app = try await host.launch(Manifest(identifier: "slow")) { _ in Probe(heldIn: gate) }
+    let probe = Probe(heldIn: gate)
+    let app = try await host.launch(Manifest(identifier: "slow")) { _ in probe }
     try await host.leave(app.id)
+    // Its time counts from there.
+    try await eventually("the callback begins") { await probe.calls.contains("saves") }
     try await host.advance(by: .seconds(4), waitingForApps: false)
     #expect(await host.state(of: app.id) == .background)
     try await host.advance(by: .seconds(3), waitingForApps: false)
@@ -189,8 +192,11 @@ import Testing
   @Test func cancellationEndsTheWait() async throws {
     let host = try host()
     let gate = Awaited()
-    let app = try await host.launch(Manifest(identifier: "slow")) { _ in Probe(heldIn: gate) }
+    let probe = Probe(heldIn: gate)
+    let app = try await host.launch(Manifest(identifier: "slow")) { _ in probe }
     try await host.leave(app.id)
+    // Its time counts from there.
+    try await eventually("the callback begins") { await probe.calls.contains("saves") }
     let advancing = Task { try await host.advance(by: .seconds(60)) }
     advancing.cancel()
     try await advancing.value
