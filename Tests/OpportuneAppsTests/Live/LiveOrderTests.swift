@@ -110,7 +110,7 @@ import Testing
     for _ in 0..<10 { try await host.post(.app(app.id, .message(Message("quick")))) }
     try await until { handles.quick.value >= 10 }
     // The answers to these have come by then.
-    for _ in 0..<1000 { try await app.task {}.value }
+    for _ in 0..<100 { try await app.task {}.value }
     #expect(await host.state(of: app.id) == .background)
     handles.mayEnd.add()
     await wait(host, app, for: .suspended)
