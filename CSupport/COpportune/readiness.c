@@ -118,7 +118,7 @@ int opp_readiness_add(opp_readiness *readiness, int descriptor) {
     opp_add(&readiness->watched, 1, seq_cst); /* [watched] before the caller looks for a leader */
     /* [word] release: pairs with opp_readiness_arm(). Who arms sees what was done to the last file of this
      * number. First the word: an event that comes at once must not find it unwatched. */
-    opp_store(word, READY, seq_cst);
+    opp_store(word, READY, release);
     return opp_poller_add(&readiness->poller, descriptor, (uint32_t)descriptor);
 }
 
