@@ -79,12 +79,7 @@ public final class HostConnection: Sendable {
   public func withBackgroundTask<Success: Sendable>(
     _ name: String, _ body: @escaping @Sendable () async throws -> Success
   ) async throws -> Success {
-    let (granted, grant) = AsyncStream.makeStream(of: Void.self)
-    let work = Task {
-      for await _ in granted {}
-      try Task.checkCancellation()
-      return try await body()
-    }
+    let work = GrantedWork(body)
     let task: BackgroundTask
     do {
       task = try await beginTask(name) { (_: BackgroundTask) in
@@ -92,16 +87,10 @@ public final class HostConnection: Sendable {
         _ = await work.result
       }
     } catch {
-      work.cancel()
-      grant.finish()
+      work.refuse()
       throw error
     }
-    grant.finish()
-    let result = await withTaskCancellationHandler {
-      await work.result
-    } onCancel: {
-      work.cancel()
-    }
+    let result = await work.run()
     endTask(task)
     return try result.get()
   }

@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneHost
 import OpportuneMemory
 
 /// A memory cgroup for a moment: below the one that the program is in or, in version 2, where a group with
@@ -40,7 +41,7 @@ struct MemoryGroup {
   }
 
   private static func removeBelow(_ folder: String) {
-    for name in TextFile.names(in: folder) where rmdir("\(folder)/\(name)") != 0 && errno == EBUSY {
+    for name in SystemFile.names(in: folder) where rmdir("\(folder)/\(name)") != 0 && errno == EBUSY {
       removeBelow("\(folder)/\(name)")
       rmdir("\(folder)/\(name)")
     }

@@ -8,20 +8,6 @@ enum TextFile {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// The names of what is in a folder; none where it cannot be read.
-  static func names(in folder: String) -> [String] {
-    guard let entries = opendir(folder) else { return [] }
-    defer { closedir(entries) }
-    var names: [String] = []
-    while let entry = readdir(entries) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
-
   /// Up to `count` bytes of a file from `offset` on, or nil where it cannot be read.
   static func bytes(of path: String, from offset: Int, count: Int) -> [UInt8]? {
     let file = open(path, O_RDONLY | O_CLOEXEC)

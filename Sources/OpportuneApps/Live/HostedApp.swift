@@ -149,27 +149,16 @@ public final class HostedApp: Sendable {
   public func withBackgroundTask<Success: Sendable>(
     _ kind: TaskKind = .other, _ body: @escaping @Sendable () async throws -> Success
   ) async throws -> Success {
-    let (granted, grant) = AsyncStream.makeStream(of: Void.self)
-    let work = Task(executorPreference: app.executor) {
-      for await _ in granted {}
-      try Task.checkCancellation()
-      return try await body()
-    }
+    let work = GrantedWork(on: app.executor, body)
     let task: TaskID
     do {
       let expired = AppHost.Expiration(handler: { _ in work.cancel() }, endsTask: true)
       task = try await host().beginTask(kind, self, expired)
     } catch {
-      work.cancel()
-      grant.finish()
+      work.refuse()
       throw error
     }
-    grant.finish()
-    let result = await withTaskCancellationHandler {
-      await work.result
-    } onCancel: {
-      work.cancel()
-    }
+    let result = await work.run()
     try? await endTask(task)  // the app may have been terminated meanwhile
     return try result.get()
   }

@@ -180,9 +180,8 @@ extension HostCore {
 
   /// It is not to be suspended any more, or goes on.
   func endFarewell(_ app: HostedProcess) {
-    guard let client = app.client, let farewell = client.farewell else { return }
-    client.farewell = nil
-    if farewell.isTold, !farewell.saves { client.ask(.didResume, now: now) }
+    stopStopping(app)
+    app.client?.farewell = nil
   }
 
   /// Something has come for it meanwhile, so it is told anew that it stops.

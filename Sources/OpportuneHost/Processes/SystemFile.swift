@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Small files of the kernel, in /proc and in control groups: read whole, written in one call.
-enum SystemFile {
+package enum SystemFile {
   /// The bytes; `nil` where there is no such file, or it may not be read: `errno` says which. Longer files
   /// are cut off.
   static func bytes(_ path: String, limit: Int = 1 << 20) -> [UInt8]? {
@@ -57,7 +57,7 @@ enum SystemFile {
   }
 
   /// The names in a folder; none where it cannot be read.
-  static func names(in folder: String) -> [String] {
+  package static func names(in folder: String) -> [String] {
     guard let stream = opendir(folder) else { return [] }
     defer { closedir(stream) }
     var result: [String] = []

@@ -1,5 +1,6 @@
 import Glibc
 import OpportuneBase
+import OpportuneHost
 
 extension HostBench {
   /// What the host itself takes while it has many apps, nearly all suspended, and nothing happens.
@@ -58,7 +59,7 @@ private struct DaemonReading {
     if clock_getcpuclockid(process, &clock) == 0, clock_gettime(clock, &time) == 0 {
       cpu = Double(time.tv_sec) * 1e6 + Double(time.tv_nsec) / 1000
     }
-    for name in TextFile.names(in: "/proc/\(process)/task") {
+    for name in SystemFile.names(in: "/proc/\(process)/task") {
       guard let status = TextFile.read("/proc/\(process)/task/\(name)/status") else { continue }
       switches += Self.value("voluntary_ctxt_switches", status)
     }

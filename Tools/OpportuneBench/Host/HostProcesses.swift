@@ -20,7 +20,7 @@ final class HostedProgram {
   /// Keeps from programs that are started what whoever has started this one has left open: a lock of a file
   /// that a program has without knowing keeps a host from suspending it.
   static func inheritNothing() {
-    for descriptor in (TextFile.names(in: "/proc/self/fd")).compactMap({ Int32($0) }) where descriptor > 2 {
+    for descriptor in SystemFile.names(in: "/proc/self/fd").compactMap({ Int32($0) }) where descriptor > 2 {
       let flags = fcntl(descriptor, F_GETFD)
       if flags >= 0 { _ = fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC) }
     }
