@@ -126,9 +126,9 @@ extension AppIO {
   }
 
   /// Calls `body` on this thread; `body` waits for the device at most, since a close and the app's end wait
-  /// for it. Requires that the app is active, or at least not suspended where somebody of the foreground waits
-  /// for the caller. Otherwise the result is nil, as also when the app has ended or the descriptor may have
-  /// been closed since the call began: see ``InlineGate``.
+  /// for it. Requires that the app is active, or at least not suspended where somebody of the foreground
+  /// waits for the caller. Otherwise the result is nil, as also when the app has ended or the descriptor may
+  /// have been closed since the call began: see ``InlineGate``.
   func doInline(
     on device: Device, _ descriptor: Int32, since closes: UInt64, by standing: Standing? = nil,
     unlessSuspended: Bool = false, _ body: () -> Int32
