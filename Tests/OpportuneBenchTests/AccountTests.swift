@@ -21,6 +21,18 @@ import Testing
   }
 
   // R-CARD-06
+  @Test func theLatestHundredthHasTimesOfItsOwn() {
+    let samples =
+      (1...101).map { sample($0, $0 * 1000, $0 * 1010, 0) } + [sample(9, 0, 0, 0), sample(9, 9, 0, 0)]
+    let latest = [
+      LateStart(submittedNs: 101_000, startedNs: 102_010),
+      LateStart(submittedNs: 100_000, startedNs: 101_000),
+    ]
+    #expect(LateStart.latest(of: samples) == latest)
+    #expect(LateStart.latest(of: [sample(9, 9, 0, 0)]).isEmpty)
+  }
+
+  // R-CARD-06
   @Test func whatNeverStartedCountsWithWhatItHasWaited() {
     var account = LatencyAccount()
     account.count(

@@ -11,12 +11,13 @@ import Testing
       var tally = Tally(
         scenario: scenario, contender: try #require(ContenderKind.all.first { $0.name == name }))
       let late = UInt64(index == 0 ? 40_000 : 20_000)
-      tally.beside.count(
-        (1...100).map { at in
-          let at = UInt64(at) * 1_000_000
-          return Sample(
-            intended: at, submitted: at + 5_000, started: at + 5_000 + late, finished: at + 90_000)
-        }, windowEnd: 1_000_000_000)
+      let samples = (1...100).map { at in
+        let at = UInt64(at) * 1_000_000
+        return Sample(
+          intended: at, submitted: at + 5_000, started: at + 5_000 + late, finished: at + 90_000)
+      }
+      tally.beside.count(samples, windowEnd: 1_000_000_000)
+      tally.latestStarts = LateStart.latest(of: Array(samples.prefix(1)))
       let usage = WindowUsage(work: 10, capacity: 10, process: 10, backgroundJobs: 10)
       tally.pairs = [(beside: usage, alone: usage)]
       var (before, after) = (UsageReading(), UsageReading())
@@ -48,6 +49,8 @@ import Testing
     #expect(row["background_kept"] as? Double == 1)
     #expect(row["context_switches_per_s"] as? Double == 2000 && row["resident_mib"] as? Double == 3)
     #expect(row["unfinished"] as? Int == 0 && row["samples"] as? Int == 100)
+    #expect(
+      row["latest_starts"] as? [[String: Int]] == [["submitted_ns": 1_005_000, "started_ns": 1_045_000]])
   }
 
   @Test func ratiosAreToTheLimitOfTheSameRun() throws {

@@ -36,6 +36,8 @@ package struct ResultRow: Sendable {
   package var ratioToLimit: Double?
   package var curve: [CurvePoint]
   package var timeline: [TimelinePoint]
+  /// The latest hundredth of those that have started.
+  package var latestStarts: [LateStart]
 }
 
 extension ResultRow {
@@ -84,6 +86,6 @@ extension ResultRow {
         intendedFinish: tally.foregroundAlone.intendedFinish.percentiles,
         samples: tally.foregroundAlone.samples),
       limitName: tally.scenario.limitName, ratioToLimit: limitP99 > 0 ? latency.p99 / limitP99 : nil,
-      curve: tally.beside.latency.curve, timeline: tally.timeline)
+      curve: tally.beside.latency.curve, timeline: tally.timeline, latestStarts: tally.latestStarts)
   }
 }

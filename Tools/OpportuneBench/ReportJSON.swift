@@ -67,6 +67,7 @@ package enum ReportJSON {
     let alone: Alone
     let limit: String
     let p99RatioToLimit: Double?
+    let latestStarts: [LateStart]
 
     init(_ row: ResultRow) {
       scenario = row.scenario
@@ -87,6 +88,7 @@ package enum ReportJSON {
         samples: row.alone.samples)
       limit = row.limitName
       p99RatioToLimit = row.ratioToLimit.map(rounded)
+      latestStarts = row.latestStarts
     }
   }
 

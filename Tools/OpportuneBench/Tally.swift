@@ -10,6 +10,7 @@ struct Tally: Sendable {
   var refused = 0
   var footprint = Footprint()
   var timeline: [TimelinePoint] = []
+  var latestStarts: [LateStart] = []
 
   init(scenario: Scenario, contender: ContenderKind) {
     self.scenario = scenario
@@ -27,6 +28,7 @@ struct Tally: Sendable {
       return (intended: sample.intended, latency: elapsed(from: sample.submitted, to: end))
     }
     timeline += rule.timeline(samples, in: window.slices, cores: cores, runStart: runStart)
+    latestStarts += LateStart.latest(of: window.samples)
   }
 
   mutating func countForegroundAlone(_ window: WindowOutcome, rule: NoiseRule, cores: Int) {
@@ -35,6 +37,21 @@ struct Tally: Sendable {
       leftOut.contains { $0.contains(time) }
     }
     refused += window.refused
+  }
+}
+
+/// When a job that started late was submitted and started, by `CLOCK_MONOTONIC`: for who looks it up in a trace of the kernel.
+package struct LateStart: Sendable, Equatable, Encodable {
+  package let submittedNs: UInt64
+  package let startedNs: UInt64
+
+  /// The latest hundredth of those that have started, at least one where there are any, the latest first.
+  static func latest(of samples: [Sample]) -> [LateStart] {
+    let started = samples.filter { $0.submitted != 0 && $0.started != 0 }
+    let latest = started.sorted { $0.started &- $0.submitted > $1.started &- $1.submitted }
+    return latest.prefix((started.count + 99) / 100).map {
+      LateStart(submittedNs: $0.submitted, startedNs: $0.started)
+    }
   }
 }
 
