@@ -40,7 +40,7 @@ struct Tally: Sendable {
   }
 }
 
-/// When a job that started late was submitted and started, by `CLOCK_MONOTONIC`: for who looks it up in a trace of the kernel.
+/// When a job that started late was submitted and started, by `CLOCK_MONOTONIC`: to look it up in a trace.
 package struct LateStart: Sendable, Equatable, Encodable {
   package let submittedNs: UInt64
   package let startedNs: UInt64
