@@ -166,24 +166,24 @@ import Testing
   /// Who needs a block that is being read waits for that read.
   @Test func aBlockIsReadOnceForAllThatWait() async throws {
     let folder = try ServeTestFolder()
-    let disk = SlowDisk()
+    let disk = WatchedDisk()
     _ = try await SegmentBuild.write(
       randomDocuments(30, words: 100, seed: 6), to: "\(folder.path)/one", on: PlainDisk(), for: .background)
     let segment = try await SegmentFile.open("\(folder.path)/one", on: disk, for: .foreground)
     let cache = BlockCache(memory: LRUBlockMemory(bytes: 1 << 20), runtime: PlainRuntime())
-    disk.holds(true)
-    let before = disk.reads
+    disk.hold(true)
+    let before = disk.reads.count
     async let scrubbed: Void = cache.scrub(1, count: 2, of: segment)
-    while disk.reads == before { await Task.yield() }
+    while disk.reads.count == before { await Task.yield() }
     async let first = cache.withBlock(1, of: segment) { $0[0] }
     async let second = cache.withBlock(2, of: segment) { $0[0] }
     while cache.waits.load(ordering: .relaxed) < 2 { await Task.yield() }
-    disk.holds(false)
+    disk.hold(false)
     _ = try await (scrubbed, first, second)
-    #expect(disk.reads == before + 1)
+    #expect(disk.reads.count == before + 1)
     #expect(cache.misses.load(ordering: .relaxed) == 2 && cache.hits.load(ordering: .relaxed) == 0)
     _ = try await cache.withBlock(2, of: segment) { $0[0] }
-    #expect(cache.hits.load(ordering: .relaxed) == 1 && disk.reads == before + 1)
+    #expect(cache.hits.load(ordering: .relaxed) == 1 && disk.reads.count == before + 1)
   }
 }
 
@@ -284,47 +284,5 @@ import Testing
     for id in 0..<30 { best.add(UInt32(id), matches: (id * 7) % 30 + 1) }
     #expect(best.matches == 465 && best.documents == 30)
     #expect(best.first.map(\.matches) == Array((21...30).reversed()))
-  }
-}
-
-/// A disk of which reads wait while it holds them.
-private final class SlowDisk: Disk, @unchecked Sendable {
-  private let lock = NSLock()
-  private var counted = 0
-  private var isHeld = false
-
-  var reads: Int { lock.withLock { counted } }
-  var holdsReads: Bool { lock.withLock { isHeld } }
-  func holds(_ holds: Bool) { lock.withLock { isHeld = holds } }
-  func count() { lock.withLock { counted += 1 } }
-
-  func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
-    SlowFile(try await PlainDisk().open(path, mode, for: side), self)
-  }
-
-  private final class SlowFile: DiskFile {
-    let file: any DiskFile
-    let disk: SlowDisk
-
-    init(_ file: any DiskFile, _ disk: SlowDisk) {
-      self.file = file
-      self.disk = disk
-    }
-
-    var size: Int { get async throws { try await file.size } }
-
-    func read<Value>(
-      _ count: Int, at offset: Int, for side: Side, _ body: (UnsafeRawBufferPointer) throws -> Value
-    ) async throws -> Value {
-      disk.count()
-      while disk.holdsReads { await Task.yield() }
-      return try await file.read(count, at: offset, for: side, body)
-    }
-
-    func write(
-      _ count: Int, at offset: Int, for side: Side, _ fill: (UnsafeMutableRawBufferPointer) -> Void
-    ) async throws { try await file.write(count, at: offset, for: side, fill) }
-
-    func synchronize(for side: Side) async throws { try await file.synchronize(for: side) }
   }
 }

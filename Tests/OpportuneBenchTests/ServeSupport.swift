@@ -80,3 +80,46 @@ final class ServerHere: RunningServer, @unchecked Sendable {
     if let error = outcome.error { throw error }
   }
 }
+
+/// A disk that tells how the files were opened that are read, and of which reads wait while it holds them.
+final class WatchedDisk: Disk, @unchecked Sendable {
+  private let lock = Lock()
+  private var modes: [DiskMode] = []  // protected by `lock`
+  private var isHeld = false  // protected by `lock`
+
+  var reads: [DiskMode] { lock.withLock { modes } }
+  func forget() { lock.withLock { modes = [] } }
+  func hold(_ holds: Bool) { lock.withLock { isHeld = holds } }
+
+  func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
+    File(try await PlainDisk().open(path, mode, for: side), mode, self)
+  }
+
+  private final class File: DiskFile {
+    let file: any DiskFile
+    let mode: DiskMode
+    let disk: WatchedDisk
+
+    init(_ file: any DiskFile, _ mode: DiskMode, _ disk: WatchedDisk) {
+      self.file = file
+      self.mode = mode
+      self.disk = disk
+    }
+
+    var size: Int { get async throws { try await file.size } }
+
+    func read<Value>(
+      _ count: Int, at offset: Int, for side: Side, _ body: (UnsafeRawBufferPointer) throws -> Value
+    ) async throws -> Value {
+      disk.lock.withLock { disk.modes.append(mode) }
+      while disk.lock.withLock({ disk.isHeld }) { await Task.yield() }
+      return try await file.read(count, at: offset, for: side, body)
+    }
+
+    func write(
+      _ count: Int, at offset: Int, for side: Side, _ fill: (UnsafeMutableRawBufferPointer) -> Void
+    ) async throws { try await file.write(count, at: offset, for: side, fill) }
+
+    func synchronize(for side: Side) async throws { try await file.synchronize(for: side) }
+  }
+}

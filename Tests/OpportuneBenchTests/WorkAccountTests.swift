@@ -74,7 +74,7 @@ private func use(_ cpu: Nanoseconds) {
   @Test(arguments: FileAccess.allCases)
   func queriesReadAsAsked(_ files: FileAccess) async throws {
     let folder = try ServeTestFolder()
-    let plain = ModeDisk()
+    let plain = WatchedDisk()
     let disk = CountedDisk(disk: plain, background: WorkAccount(), files: files)
     _ = try await SegmentBuild.write(
       randomDocuments(2, words: 9, seed: 1), to: "\(folder.path)/one", on: disk, for: .background)
@@ -101,45 +101,5 @@ private func use(_ cpu: Nanoseconds) {
       _ = try await file.read(DiskBlock.size, at: 0, for: side) { $0[7] }
     }
     #expect(account.bytesWritten == 2 * 4096 && account.bytesRead == 4096)
-  }
-}
-
-/// A disk that tells how the files were opened that are read.
-private final class ModeDisk: Disk, @unchecked Sendable {
-  private let lock = Lock()
-  private var modes: [DiskMode] = []  // protected by `lock`
-
-  var reads: [DiskMode] { lock.withLock { modes } }
-  func forget() { lock.withLock { modes = [] } }
-
-  func open(_ path: String, _ mode: DiskMode, for side: Side) async throws -> any DiskFile {
-    ModeFile(try await PlainDisk().open(path, mode, for: side), mode, self)
-  }
-
-  private final class ModeFile: DiskFile {
-    let file: any DiskFile
-    let mode: DiskMode
-    let disk: ModeDisk
-
-    init(_ file: any DiskFile, _ mode: DiskMode, _ disk: ModeDisk) {
-      self.file = file
-      self.mode = mode
-      self.disk = disk
-    }
-
-    var size: Int { get async throws { try await file.size } }
-
-    func read<Value>(
-      _ count: Int, at offset: Int, for side: Side, _ body: (UnsafeRawBufferPointer) throws -> Value
-    ) async throws -> Value {
-      disk.lock.withLock { disk.modes.append(mode) }
-      return try await file.read(count, at: offset, for: side, body)
-    }
-
-    func write(
-      _ count: Int, at offset: Int, for side: Side, _ fill: (UnsafeMutableRawBufferPointer) -> Void
-    ) async throws { try await file.write(count, at: offset, for: side, fill) }
-
-    func synchronize(for side: Side) async throws { try await file.synchronize(for: side) }
   }
 }

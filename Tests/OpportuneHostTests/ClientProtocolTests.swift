@@ -11,30 +11,16 @@ import Testing
 /// `silent=EVENT`: it never answers that; `die=EVENT`: it ends there; `tasks=N`: it begins so many;
 /// `say=LINE`: it says that once it has joined.
 private let script = """
-  import json, os, socket, sys
-  s = socket.socket(socket.AF_UNIX)
-  s.connect(sys.argv[1])
-  words = sys.argv[2:]
-  def value(key): return next((w[len(key) + 1:] for w in words if w.startswith(key + "=")), None)
-  def say(what): s.sendall((what if isinstance(what, str) else json.dumps(what)).encode() + b"\\n")
-  say({"request": "join"})
-  stream = s.makefile("r")
-  answer = json.loads(stream.readline())
-  print("joined" if answer["ok"] else "refused: " + answer["error"], flush=True)
+  print(join(words[0]), flush=True)
   for task in range(int(value("tasks") or 0)): say({"begin": task + 1, "name": "upload %d" % (task + 1)})
   if value("say"): say(value("say"))
-  def lines():
-      try: yield from stream
-      except OSError: pass
-  for line in lines():
-      told = json.loads(line)
+  for told in events():
       print(told["event"], told.get("task", ""), told.get("reason", ""), flush=True)
       if told["event"] == value("die"): os._exit(3)
       if "id" not in told or told["event"] == value("silent"): continue
       if "hold" in words and not told["event"].startswith("didFinish"): sys.stdin.readline()
       say({"answer": told["id"]})
   print("over", flush=True)
-  import signal
   while True: signal.pause()
   """
 
@@ -50,13 +36,10 @@ private final class Joined: JoinedHost {
   @discardableResult func start(
     _ words: String..., name: String = "app", foreground: Bool = false, before: [String] = []
   ) throws -> Int32 {
-    let python = try #require(Backends.python)
-    return try hosted.host.launch(
-      before + [python, "-c", script, place.path] + words, name: name, foreground: foreground,
+    try hosted.host.launch(
+      before + protocolProgram(script, [place.path] + words), name: name, foreground: foreground,
       descriptors: [input.read, output.written, -1])
   }
-
-  func answer() { _ = write(input.written, "\n", 1) }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct ClientProtocolTests {
@@ -67,14 +50,14 @@ private final class Joined: JoinedHost {
     let hosted = joined.hosted
     let pid = try joined.start("hold", foreground: true)
     #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
-    joined.answer()
+    joined.go()
     #expect(try hosted.host.suspend("app") != nil)
     for event in ["willResignActive", "didEnterBackground", "willSuspend"] {
       #expect(try await joined.lines(1) == [event])
       #expect(hosted.entry()?.state == "background")
       let wait = try hosted.host.suspend("app", isAgain: true)
       #expect(wait?.reason == "it has not answered \(event) yet")
-      joined.answer()
+      joined.go()
     }
     try await eventually("suspension") { hosted.entry()?.state == "suspended" }
     #expect(try hosted.host.suspend("app", isAgain: true) == nil)
@@ -82,14 +65,14 @@ private final class Joined: JoinedHost {
     try hosted.host.bringForward("app")
     for event in ["didResume", "willEnterForeground", "didBecomeActive"] {
       #expect(try await joined.lines(1) == [event])
-      joined.answer()
+      joined.go()
     }
     #expect(hosted.entry()?.pids == [pid])
     try hosted.host.terminate("app")
     for event in ["willResignActive", "willTerminate"] {
       #expect(try await joined.lines(1) == [event])
       #expect(hosted.entry()?.pids == [pid])
-      joined.answer()
+      joined.go()
     }
     try await eventually("the end") { hosted.entry() == nil }
     try await hosted.end()
@@ -105,7 +88,7 @@ private final class Joined: JoinedHost {
     let hosted = joined.hosted
     let pid = try joined.start("hold", foreground: true)
     _ = try await joined.lines(3)
-    joined.answer()
+    joined.go()
     _ = try hosted.shell("exec sleep 600", name: "other")
     try hosted.host.bringForward("other")
     // The other does not wait for it.
@@ -113,7 +96,7 @@ private final class Joined: JoinedHost {
     for event in ["willResignActive", "didEnterBackground"] {
       #expect(try await joined.lines(1) == [event])
       #expect(!isLowered(pid))
-      joined.answer()
+      joined.go()
     }
     try await eventually("its class") { isLowered(pid) }
     kill(pid, SIGKILL)  // it would be asked, and wait for another line
@@ -156,10 +139,8 @@ private final class Joined: JoinedHost {
     let other = try hosted.shell("exec sleep 600", name: "other")
     // A shell stays of the app when its child has ended.
     _ = try hosted.host.launch(
-      [
-        "/bin/sh", "-c", "\"$@\"; exec sleep 600", "sh", try #require(Backends.python), "-c", script,
-        joined.place.path, "die=willResignActive",
-      ], name: "app", foreground: true,
+      ["/bin/sh", "-c", "\"$@\"; exec sleep 600", "sh"]
+        + protocolProgram(script, [joined.place.path, "die=willResignActive"]), name: "app", foreground: true,
       descriptors: [joined.input.read, joined.output.written, -1])
     #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
     _ = try hosted.host.suspend("app")
@@ -221,17 +202,17 @@ private final class Joined: JoinedHost {
     let hosted = joined.hosted
     let pid = try joined.start("hold")
     _ = try await joined.lines(3)
-    joined.answer()
+    joined.go()
     _ = try hosted.host.suspend("app")
     #expect(try await joined.lines(1) == ["willSuspend"])
     try hosted.host.resume("app")
-    joined.answer()
+    joined.go()
     #expect(try await joined.lines(1) == ["didResume"])
-    joined.answer()
+    joined.go()
     #expect(hosted.entry()?.state == "background")
     #expect(try HostRequest(.warn, name: "app").send(to: joined.place.path, within: .seconds(30)).ok)
     #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
-    joined.answer()
+    joined.go()
     kill(pid, SIGKILL)  // it would be asked, and wait for another line
     try await hosted.end()
   }
@@ -246,16 +227,16 @@ private final class Joined: JoinedHost {
       _ = write(pressure.written, "!", 1)
       try await eventually("what was read") { !pressure.comes(within: 0) }
     }
-    joined.answer()
+    joined.go()
     #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
-    joined.answer()
+    joined.go()
     let warn = HostRequest(.warn, name: "app")
     #expect(try warn.send(to: joined.place.path, within: .seconds(30)).ok)
     #expect(try await joined.lines(1) == ["didReceiveMemoryWarning"])
-    joined.answer()
+    joined.go()
     _ = try joined.hosted.host.suspend("app")
     #expect(try await joined.lines(1) == ["willSuspend"])
-    joined.answer()
+    joined.go()
     try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }
     #expect(throws: PushError.self) { try warn.send(to: joined.place.path, within: .seconds(30)) }
     try await joined.hosted.end()
@@ -281,10 +262,8 @@ private final class Joined: JoinedHost {
     try joined.start()
     _ = try await joined.lines(3)
     _ = try joined.hosted.host.launch(
-      [
-        "/bin/sh", "-c", "\"$@\" & \"$@\"; wait", "sh", try #require(Backends.python), "-c", script,
-        joined.place.path,
-      ], name: "two", descriptors: [joined.input.read, joined.output.written, -1])
+      ["/bin/sh", "-c", "\"$@\" & \"$@\"; wait", "sh"] + protocolProgram(script, [joined.place.path]),
+      name: "two", descriptors: [joined.input.read, joined.output.written, -1])
     // One of the two joins and hears of two callbacks; the other is refused, and its stream goes on as that
     // of a client that asks.
     let lines = try await joined.lines(4)

@@ -325,7 +325,7 @@ private final class PrivateBus {
   static let why: Comment = "dbus-daemon, gdbus or libsystemd is not installed"
 
   let address: String
-  private let process = Process()
+  private let process: Process
 
   /// - Parameter isSystem: with the rules of a system's bus, and our policy.
   init(in folder: URL, isSystem: Bool = false) async throws {
@@ -358,12 +358,10 @@ private final class PrivateBus {
       """.utf8
     ).write(to: file)
     let output = try Output()
-    process.executableURL = URL(filePath: "/usr/bin/dbus-daemon")
-    process.arguments = ["--config-file=\(file.path)", "--nofork", "--nopidfile", "--print-address"]
-    process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    // It complains of limits that it may not raise.
-    process.standardError = FileHandle.nullDevice
-    try runUnblocked(process)
+    // Quiet: it complains of limits that it may not raise.
+    process = try startProgram(
+      ["/usr/bin/dbus-daemon", "--config-file=\(file.path)", "--nofork", "--nopidfile", "--print-address"],
+      output, isQuiet: true)
     _ = try await output.line("unix:path=")
   }
 

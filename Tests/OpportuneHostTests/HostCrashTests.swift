@@ -20,12 +20,9 @@ import Testing
       let maker = try GroupMaker(key: key, backend: backend)
       let mark = maker.mark(of: "left")
       let group: any ProcessGroup
-      let shell = Process()
-      shell.executableURL = URL(filePath: "/bin/sh")
-      shell.arguments = ["-c", Self.ticking]
-      shell.environment = ["PATH": "/usr/bin:/bin", SignalledGroup.variable: mark]
-      shell.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-      try shell.run()
+      let shell = try startProgram(
+        ["/bin/sh", "-c", Self.ticking], output,
+        environment: ["PATH": "/usr/bin:/bin", SignalledGroup.variable: mark])
       pid = shell.processIdentifier
       let status = try #require(ProcessStat(of: pid))
       (group, _) = try maker.adopt(status, isTree: false, name: "left", mark: mark)
@@ -122,7 +119,7 @@ import Testing
 
 /// `opportune host` as a process.
 final class HostProgram {
-  let process = Process()
+  let process: Process
   private let place: Place
   private var programs: [Process] = []
 
@@ -132,15 +129,13 @@ final class HostProgram {
     errors: Output? = nil
   ) async throws {
     self.place = place
-    let words = prefix + [try command().path]
-    process.executableURL = URL(filePath: words[0])
-    process.arguments =
-      words.dropFirst() + [
-        "host", "--socket", place.path, "--backend", backend.rawValue, "--grace", "\(grace)",
-      ] + (options.contains("--bus") ? [] : ["--bus", "none"]) + options
+    let words = [
+      try command().path, "host", "--socket", place.path, "--backend", backend.rawValue, "--grace",
+      "\(grace)",
+    ]
+    process = Process(prefix + words + (options.contains("--bus") ? [] : ["--bus", "none"]) + options)
     let output = try Output()
     process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    process.standardInput = FileHandle.nullDevice
     if let errors {
       process.standardError = FileHandle(fileDescriptor: errors.written, closeOnDealloc: false)
     }
@@ -158,9 +153,7 @@ final class HostProgram {
   func run(_ arguments: [String], options: [String] = [], output: Output, input: String? = nil) throws
     -> Process
   {
-    let program = Process()
-    program.executableURL = try command()
-    program.arguments = ["run", "--socket", place.path] + options + ["--"] + arguments
+    let program = Process([try command().path, "run", "--socket", place.path] + options + ["--"] + arguments)
     program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
     let pipe = Pipe()
     program.standardInput = pipe

@@ -167,13 +167,7 @@ final class HostKills {
   }
 
   private func start(_ words: [String]) throws -> Process {
-    let program = Process()
-    program.executableURL = URL(filePath: words[0])
-    program.arguments = Array(words.dropFirst())
-    (program.standardInput, program.standardOutput) = (FileHandle.nullDevice, FileHandle.nullDevice)
-    program.standardError = FileHandle.nullDevice
-    try runUnblocked(program)
-    return program
+    try startProgram(words, isQuiet: true)
   }
 
   /// To its end, which may be a refusal.

@@ -135,10 +135,7 @@ import Testing
     let file = place.folder.appending(path: "lock").path
     let pid = try hosted.shell("exec flock '\(file)' sleep 600")
     #expect(try await waits(hosted).first?.path == file)
-    let other = Process()
-    other.executableURL = URL(filePath: "/usr/bin/flock")
-    other.arguments = [file, "true"]
-    try runUnblocked(other)
+    let other = try startProgram(["/usr/bin/flock", file, "true"])
     try await eventually("who waits") {
       FileLock.all(in: SystemFile.bytes("/proc/locks") ?? []).contains {
         $0.isWaiting && $0.pid == other.processIdentifier

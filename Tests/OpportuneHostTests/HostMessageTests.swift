@@ -10,21 +10,12 @@ import Testing
 /// line has come; `slow=EVENT`: the same of that event, once; `reply=TEXT`: with that; `task`: it begins a
 /// background task before it answers one; `out=FILE`: it prints there.
 private let script = """
-  import json, os, signal, socket, sys
-  words = sys.argv[2:]
-  def value(key): return next((w[len(key) + 1:] for w in words if w.startswith(key + "=")), None)
   if value("out"): sys.stdout = open(value("out"), "w", buffering=1)
-  if sys.argv[1] == "alone":
+  if words[0] == "alone":
       print("alone", flush=True)
       while True: signal.pause()
-  s = socket.socket(socket.AF_UNIX)
-  s.connect(sys.argv[1])
-  def say(what): s.sendall(json.dumps(what).encode() + b"\\n")
-  say({"request": "join"})
-  stream = s.makefile("r")
-  print("joined" if json.loads(stream.readline())["ok"] else "refused", flush=True)
-  for line in stream:
-      told = json.loads(line)
+  print(join(words[0]), flush=True)
+  for told in events():
       event = told["event"]
       if event == "didReceiveMessage":
           payload = json.loads(told["payload"])
@@ -53,9 +44,8 @@ private final class Notified: JoinedHost {
   }
 
   func start(_ words: String..., foreground: Bool = false) async throws {
-    let python = try #require(Backends.python)
     _ = try hosted.host.launch(
-      [python, "-c", script, place.path] + words, name: "app", foreground: foreground,
+      protocolProgram(script, [place.path] + words), name: "app", foreground: foreground,
       descriptors: [input.read, output.written, -1])
     _ = try await lines(3)
   }
@@ -91,8 +81,6 @@ private final class Notified: JoinedHost {
   func has(_ state: String) async throws {
     try await eventually(state) { hosted.entry()?.state == state }
   }
-
-  func go() { _ = write(input.written, "\n", 1) }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct HostMessageTests {
@@ -272,18 +260,11 @@ private final class Notified: JoinedHost {
     try Push(app: "app", kind: "letter", payload: ["from": "ada"]).send(
       to: told.place.path, within: .seconds(60))
     #expect(try await told.lines(1) == [Self.letter])
-    let process = Process()
-    let output = Pipe()
-    process.executableURL = try command()
-    process.arguments = [
-      "notify", "--socket", told.place.path, "app", "letter", "--payload", "from=ada", "--reply", "--timeout",
-      "60",
-    ]
-    process.standardOutput = output
-    try runUnblocked(process)
-    let printed = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0 && printed == "thank you\n")
+    let (status, printed, _) = try outcome(of: [
+      command().path, "notify", "--socket", told.place.path, "app", "letter", "--payload", "from=ada",
+      "--reply", "--timeout", "60",
+    ])
+    #expect(status == 0 && printed == "thank you\n")
     #expect(try await told.lines(1) == [Self.letter])
     let refused = #expect(throws: PushError.self) {
       try Push(app: "nobody", kind: "letter").send(to: told.place.path, within: .seconds(60))
@@ -304,9 +285,7 @@ private final class Notified: JoinedHost {
       manifests = try ManifestPlace()
       told = try Notified(catalog: ManifestCatalog(folders: [manifests.path]), joinLimit: joinLimit)
       file = told.place.folder.path + "/out"
-      let command =
-        [try #require(Backends.python), "-c", script, joins ? told.place.path : "alone", "out=" + file]
-        + words
+      let command = try protocolProgram(script, [joins ? told.place.path : "alone", "out=" + file] + words)
       try JSONSerialization.data(withJSONObject: [
         "CFBundleIdentifier": "app", "OpportuneCommand": command, "UIApplicationExitsOnSuspend": exits,
       ]).write(to: URL(filePath: manifests.path + "/app.json"))

@@ -287,10 +287,9 @@ import Testing
         $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(receiver, $0, length) }
       }
       #expect(status == 0)
-      let host = Process()
-      host.executableURL = try command()
-      host.arguments = ["host", "--socket", place.path, "--backend", "signals", "--bus", "none"]
-      host.environment = ["PATH": "/usr/bin:/bin", "NOTIFY_SOCKET": name]
+      let host = Process(
+        [try command().path, "host", "--socket", place.path, "--backend", "signals", "--bus", "none"],
+        environment: ["PATH": "/usr/bin:/bin", "NOTIFY_SOCKET": name])
       host.standardOutput = FileHandle.nullDevice
       try runUnblocked(host)
       func next() -> String {

@@ -180,13 +180,55 @@ func told(by arguments: [String]) throws -> (status: Int32, said: String) {
 }
 
 /// Starts a program of no host's.
-func startProgram(_ words: [String], _ output: Output? = nil) throws -> Process {
-  let program = Process(words)
+///
+/// - Parameters:
+///   - input: without one it reads nothing.
+///   - isQuiet: what it prints goes nowhere but to `output`.
+func startProgram(
+  _ words: [String], _ output: Output? = nil, input: Output? = nil, environment: [String: String]? = nil,
+  isQuiet: Bool = false
+) throws -> Process {
+  let path = try #require(ProgramFile.find(words[0]).path)
+  let program = Process([path] + words.dropFirst(), environment: environment)
+  if isQuiet {
+    (program.standardOutput, program.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
+  }
+  if let input { program.standardInput = FileHandle(fileDescriptor: input.read, closeOnDealloc: false) }
   if let output {
     program.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
   }
   try runUnblocked(program)
   return program
+}
+
+/// A program in Python that speaks the protocol of the host's socket itself.
+///
+/// - Parameter script: has `words`, its arguments; `value(KEY)`, that of a word `KEY=VALUE`; `join(SOCKET)`,
+///   which says what came of it; `say(WHAT, …)`, with descriptors; `events()`, until the stream ends.
+func protocolProgram(_ script: String, _ words: [String]) throws -> [String] {
+  let beginning = """
+    import array, json, os, signal, socket, sys
+    words = sys.argv[1:]
+    s = socket.socket(socket.AF_UNIX)
+    def value(key): return next((w[len(key) + 1:] for w in words if w.startswith(key + "=")), None)
+    def say(what, *passed):
+        line = (what if isinstance(what, str) else json.dumps(what)).encode() + b"\\n"
+        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))]
+        s.sendmsg([line], control) if passed else s.sendall(line)
+    def join(place, **more):
+        global stream
+        s.connect(place)
+        say({"request": "join", **more})
+        stream = s.makefile("r")
+        answer = json.loads(stream.readline())
+        return "joined" if answer["ok"] else "refused: " + answer["error"]
+    def events():
+        try:
+            for line in stream: yield json.loads(line)
+        except OSError: pass
+
+    """
+  return [try #require(Backends.python), "-c", beginning + script] + words
 }
 
 /// A connection to a port of this machine.
@@ -257,4 +299,7 @@ class JoinedHost {
 
   /// What the program prints.
   func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
+
+  /// A line for the program to read.
+  func go() { _ = write(input.written, "\n", 1) }
 }

@@ -80,13 +80,7 @@ import Testing
     let program = try host.run(["sh", "-c", "echo up; exec sleep 600"], output: output)
     _ = try await output.line("up")
     func keep(_ arguments: String...) throws -> Int32 {
-      let keep = Process()
-      keep.executableURL = try command()
-      keep.arguments = ["keep", "--socket", place.path, "sh"] + arguments
-      keep.standardError = FileHandle.nullDevice
-      try runUnblocked(keep)
-      keep.waitUntilExit()
-      return keep.terminationStatus
+      try told(by: ["keep", "--socket", place.path, "sh"] + arguments).status
     }
     #expect(try keep("--until", "25:00") == 64)
     #expect(try keep("--for", "1w") == 64)

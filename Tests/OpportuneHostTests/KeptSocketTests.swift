@@ -10,19 +10,8 @@ import Testing
 /// to; then `keep=N`: it hands over so many; `line=LINE` says that with a descriptor of a file;
 /// `bare=LINE`: with none; `deaf`: it reads nothing; `late`: it reads when a line has come, and answers then.
 private let script = """
-  import array, json, os, signal, socket, sys
-  words = sys.argv[3:]
-  def value(key): return next((w[len(key) + 1:] for w in words if w.startswith(key + "=")), None)
-  s = socket.socket(socket.AF_UNIX)
-  s.connect(sys.argv[1])
-  s.sendall(b'{"request":"join"}\\n')
-  stream = s.makefile("r")
-  answer = json.loads(stream.readline())
-  print("joined" if answer["ok"] else answer["error"], flush=True)
-  def say(line, *passed):
-      control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))] if passed else []
-      s.sendmsg([line.encode() + b"\\n"], control)
-  peer = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+  print(join(words[0]), flush=True)
+  peer = socket.create_connection(("127.0.0.1", int(words[1])))
   for number in range(int(value("keep") or 0)): say('{"keepAlive":%d}' % (number + 1), peer.fileno())
   if value("line"): say(value("line"), os.open("/proc/self/exe", os.O_RDONLY))
   if value("bare"): say(value("bare"))
@@ -31,11 +20,7 @@ private let script = """
   if "file" in words: say('{"keepAlive":1}', os.open("/proc/self/exe", os.O_RDONLY))
   if "pipe" in words: say('{"keepAlive":1}', os.pipe()[0])
   if "go" in words: say('{"letGo":1}')
-  def lines():
-      try: yield from stream
-      except OSError: pass
-  for line in lines():
-      told = json.loads(line)
+  for told in events():
       print(*(str(told[key]) for key in ("event", "socket", "bytes", "reason") if key in told), flush=True)
       if told["event"] == "didReceiveData":
           if "late" in words: sys.stdin.readline()
@@ -80,7 +65,7 @@ private final class Kept: JoinedHost {
   }
 
   func words(_ words: [String]) throws -> [String] {
-    [try #require(Backends.python), "-c", script, place.path, "\(port)"] + words
+    try protocolProgram(script, [place.path, "\(port)"] + words)
   }
 
   /// Starts the program in background; returns what it prints until it has heard of so many sockets.
@@ -107,8 +92,6 @@ private final class Kept: JoinedHost {
   func isSuspended() async throws {
     try await eventually("suspension") { hosted.entry()?.state == "suspended" }
   }
-
-  func go() { _ = write(input.written, "\n", 1) }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct KeptSocketTests {

@@ -62,12 +62,7 @@ import Testing
     let hosted = try Hosted(.auto)
     let (output, input) = (try Output(), try Output())
     _ = fcntl(input.read, F_SETFL, 0)
-    let process = Process()
-    process.executableURL = URL(filePath: try #require(Backends.python))
-    process.arguments = ["-c", Self.holder]
-    process.standardInput = FileHandle(fileDescriptor: input.read, closeOnDealloc: false)
-    process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try process.run()
+    let process = try startProgram([try #require(Backends.python), "-c", Self.holder], output, input: input)
     _ = try await output.line("held")
     _ = try hosted.host.adopt(process.processIdentifier, name: "app")
     let entry = try #require(hosted.entry())
@@ -83,12 +78,8 @@ import Testing
     let hosted = try Hosted(.auto)
     let (output, input) = (try Output(), try Output())
     _ = fcntl(input.read, F_SETFL, 0)
-    let process = Process()
-    process.executableURL = URL(filePath: "/bin/sh")
-    process.arguments = ["-c", "echo ready; read line; exec sh -c 'echo in; read line'"]
-    process.standardInput = FileHandle(fileDescriptor: input.read, closeOnDealloc: false)
-    process.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    try process.run()
+    let process = try startProgram(
+      ["/bin/sh", "-c", "echo ready; read line; exec sh -c 'echo in; read line'"], output, input: input)
     _ = try await output.line("ready")
     _ = try hosted.host.adopt(process.processIdentifier, isTree: false, name: "app")
     _ = write(input.written, "\n", 1)
@@ -115,10 +106,7 @@ import Testing
   func theNextHostFindsTheGroupOfAnApp() throws {
     let key = Hosted.newKey()
     let group = try #require(MemoryGroup.make(key: key, name: "app", group: nil))
-    let process = Process()
-    process.executableURL = URL(filePath: "/bin/sleep")
-    process.arguments = ["600"]
-    try process.run()
+    let process = try startProgram(["/bin/sleep", "600"])
     let pid = process.processIdentifier
     #expect(MemoryGroup.left(key: key, name: "app", member: pid) == nil)
     #expect(group.adopt(pid) == 0)

@@ -12,19 +12,9 @@ import Testing
 /// it answers that when a line has come; `none`, `large`: of its state;
 /// `plain`: it joins without a word of that.
 private let script = """
-  import json, os, signal, socket, sys
-  place, out, held = sys.argv[1], open(sys.argv[2], "w", buffering=1), open(sys.argv[3])
-  s = socket.socket(socket.AF_UNIX)
-  s.connect(place + "/host.sock")
-  def say(what): s.sendall(json.dumps(what).encode() + b"\\n")
-  say({"request": "join", "restarts": "plain" not in open(place + "/mode").read()})
-  stream = s.makefile("r")
-  out.write("joined\\n" if json.loads(stream.readline())["ok"] else "refused\\n")
-  def lines():
-      try: yield from stream
-      except OSError: pass
-  for line in lines():
-      told = json.loads(line)
+  place, out, held = words[0], open(words[1], "w", buffering=1), open(words[2])
+  out.write(join(place + "/host.sock", restarts="plain" not in open(place + "/mode").read()) + "\\n")
+  for told in events():
       event, mode = told["event"], open(place + "/mode").read().split()
       state = " " + open(told["file"]).read() if event == "restoreState" else ""
       out.write(event + state + "\\n")
@@ -92,7 +82,7 @@ private final class Saving {
   }
 
   func command() throws -> [String] {
-    [try #require(Backends.python), "-c", script, place.folder.path] + pipes
+    try protocolProgram(script, [place.folder.path] + pipes)
   }
 
   /// Where a program of another process finds this one's.

@@ -7,7 +7,7 @@ import Testing
 /// A sway without a screen, as an ordinary user where this is root, which it refuses.
 private final class TestSway {
   let folder: String
-  private let process = Process()
+  private let process: Process
   var socket: String { folder + "/ipc.sock" }
 
   static let isPossible = ["sway", "swaymsg", "foot", "setpriv"].allSatisfy {
@@ -24,17 +24,13 @@ private final class TestSway {
     let words =
       (isRoot ? ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] : [])
       + ["sway", "--config", folder + "/config"]
-    process.executableURL = URL(filePath: try #require(ProgramFile.find(words[0]).path))
-    process.arguments = Array(words.dropFirst())
-    process.environment = [
+    let environment = [
       "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "HOME": folder,
-      "XDG_RUNTIME_DIR": folder, "SWAYSOCK": socket, "WLR_BACKENDS": "headless",
+      "XDG_RUNTIME_DIR": folder, "SWAYSOCK": folder + "/ipc.sock", "WLR_BACKENDS": "headless",
       "WLR_LIBINPUT_NO_DEVICES": "1",
       "WLR_RENDERER": "pixman",
     ]
-    (process.standardInput, process.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
-    process.standardOutput = FileHandle.nullDevice
-    try runUnblocked(process)
+    process = try startProgram(words, environment: environment, isQuiet: true)
   }
 
   deinit { end() }

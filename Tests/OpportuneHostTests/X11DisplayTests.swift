@@ -19,15 +19,10 @@ final class TestDisplay {
   ///   - authority: a file of cookies, one of which everybody needs.
   init(number wanted: Int? = nil, authority: String? = nil, hasManager: Bool = true) async throws {
     let output = try Output()
-    let server = Process()
-    server.executableURL = URL(filePath: try #require(ProgramFile.find("Xvfb").path))
-    server.arguments =
-      (wanted.map { [":\($0)"] } ?? []) + ["-displayfd", "1", "-nolisten", "tcp", "-noreset"]
+    let words =
+      ["Xvfb"] + (wanted.map { [":\($0)"] } ?? []) + ["-displayfd", "1", "-nolisten", "tcp", "-noreset"]
       + (authority.map { ["-auth", $0] } ?? [])
-    server.standardOutput = FileHandle(fileDescriptor: output.written, closeOnDealloc: false)
-    (server.standardInput, server.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
-    try runUnblocked(server)
-    programs.append(server)
+    programs.append(try startProgram(words, output, isQuiet: true))
     let line = try await output.line("\n")
     number = try #require(Int(line.trimmingCharacters(in: .whitespacesAndNewlines)))
     guard hasManager else { return }
@@ -51,14 +46,8 @@ final class TestDisplay {
   }
 
   @discardableResult func start(_ words: [String], output: Output? = nil) throws -> Process {
-    let program = Process()
-    program.executableURL = URL(filePath: try #require(ProgramFile.find(words[0]).path))
-    program.arguments = Array(words.dropFirst())
-    program.environment = ProcessInfo.processInfo.environment.merging(["DISPLAY": ":\(number)"]) { $1 }
-    (program.standardInput, program.standardError) = (FileHandle.nullDevice, FileHandle.nullDevice)
-    program.standardOutput =
-      output.map { FileHandle(fileDescriptor: $0.written, closeOnDealloc: false) } ?? FileHandle.nullDevice
-    try runUnblocked(program)
+    let environment = ProcessInfo.processInfo.environment.merging(["DISPLAY": ":\(number)"]) { $1 }
+    let program = try startProgram(words, output, environment: environment, isQuiet: true)
     programs.append(program)
     return program
   }

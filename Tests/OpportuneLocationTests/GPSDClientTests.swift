@@ -85,9 +85,7 @@ import Testing
     let log = try recorded()
     let way = log.isEmpty ? [] : try LocationTrace.read(Data(log.joined().joined().utf8)).fixes
     for _ in 0..<2 {
-      let daemon = Process()
-      daemon.executableURL = URL(fileURLWithPath: "/usr/sbin/gpsd")
-      daemon.arguments = ["-N", "-n", "-S", "\(port)", "udp://127.0.0.1:\(input)"]
+      let daemon = Process(["/usr/sbin/gpsd", "-N", "-n", "-S", "\(port)", "udp://127.0.0.1:\(input)"])
       daemon.standardError = FileHandle.nullDevice
       try daemon.run()
       // Not a signal that can be blocked: the child has the mask of the thread that makes it.

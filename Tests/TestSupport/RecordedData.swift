@@ -12,9 +12,7 @@ public enum RecordedData {
 
   /// Of a gzipped file, by the system's own tool.
   public static func gunzipped(_ name: String) throws -> Data {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/bin/zcat")
-    process.arguments = [folder.appending(path: name).path]
+    let process = Process(["/bin/zcat", folder.appending(path: name).path])
     let pipe = Pipe()
     process.standardOutput = pipe
     try process.run()

@@ -112,15 +112,13 @@ enum opportune_recovery {
 
 /* --- The scheduler ------------------------------------------------------------------------------ */
 
-#define OPPORTUNE_NAME_MAX 64 /* bytes of a scheduler's name */
-
 /* Filled in by opportune_settings_init() with the defaults, then changed. */
 typedef struct opportune_settings {
     uint32_t size;             /* sizeof(opportune_settings); set by opportune_settings_init() */
     uint32_t workers;          /* that run at once in each pool: 1 to 256; 0, the default: one for each CPU
                                   that the process may use, two in the foreground, followed as that changes */
-    const char *name;          /* begins the names of the threads; 1 to OPPORTUNE_NAME_MAX bytes of UTF-8;
-                                  NULL is the default, "opportune" */
+    const char *name;          /* begins the names of the threads; 1 to 64 bytes of UTF-8; NULL is the
+                                  default, "opportune" */
     uint64_t quantum;          /* CPU time without blocking after which a job is demoted, in nanoseconds: 1 ms
                                   to 500 ms; 10 ms */
     uint64_t blocking_gap;     /* how long nothing must be queued or run to count as blocking, in nanoseconds:

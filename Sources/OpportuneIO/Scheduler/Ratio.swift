@@ -17,8 +17,6 @@ public struct Ratio: Sendable, Hashable, Codable {
   public static let ninetyToTen = Ratio(unchecked: 90, 10)
   /// 80:20, four foreground requests for each background request.
   public static let eightyToTwenty = Ratio(unchecked: 80, 20)
-  /// 75:25, three foreground requests for each background request.
-  public static let threeToOne = Ratio(unchecked: 75, 25)
   /// 50:50, one foreground request for each background request.
   public static let even = Ratio(unchecked: 50, 50)
 
