@@ -29,6 +29,7 @@ typedef struct set {
 
 struct opp_table {
     uint32_t mask;
+    uint32_t shift; /* leaves the upper bits of a product, as many as number the sets */
     _Atomic(uint64_t) evictions;
     _Atomic(uint8_t) *next; /* for each set: the way to evict next, round-robin (modulo WAYS) */
     set *sets;
@@ -36,9 +37,11 @@ struct opp_table {
 
 opp_table *opp_table_create(uint32_t entries) {
     uint32_t count = 1;
-    while (count * WAYS < entries && count < 1u << 28) count *= 2;
+    uint32_t shift = 64;
+    for (; count * WAYS < entries && count < 1u << 28; shift--) count *= 2;
     opp_table *table = calloc(1, sizeof(opp_table));
     if (table == NULL) return NULL;
+    table->shift = shift < 64 ? shift : 63; /* of one set: any bit, which the mask drops */
     OPP_ASSERT((count & (count - 1)) == 0);
     table->mask = count - 1;
     table->sets = aligned_alloc(64, count * sizeof(set));
@@ -58,8 +61,9 @@ void opp_table_destroy(opp_table *table) {
 }
 
 static set *table_set(const opp_table *table, uint64_t key) {
-    /* Fibonacci hashing: task ids are consecutive, and this spreads them over the sets. */
-    return &table->sets[(uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & table->mask];
+    /* Task ids are consecutive: as many in a row as a set has ways share its cache line, so most new tasks
+     * find it in the cache. Fibonacci hashing spreads such groups over the sets. */
+    return &table->sets[(uint32_t)((key / WAYS * 0x9E3779B97F4A7C15u) >> table->shift) & table->mask];
 }
 
 /* Keys differ from each other in few bits, and so do values. With a plain key ^ value, a mixed pair of words
