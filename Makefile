@@ -67,4 +67,5 @@ deb: ## Build Debian packages of the command and of the C library; ARGS=--check 
 	@scripts/deb $(ARGS)
 
 clean: ## Remove everything that was built.
-	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build Integrations/*/.build docs/examples/rust/target docs/.docc-build
+	rm -rf .build .build-* bench/.build docs/examples/rocksdb/.build Integrations/*/.build docs/examples/rust/target \
+	  docs/examples/libopportune/rust/target docs/.docc-build
