@@ -2,6 +2,10 @@
 #ifndef OPP_BASE_H
 #define OPP_BASE_H
 
+#if !defined(__linux__)
+#error "Opportune needs Linux: futexes, io_uring, scheduling classes. Elsewhere run it in a container."
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
