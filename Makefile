@@ -31,7 +31,7 @@ sanitize: ## Run the concurrent tests under the thread and address sanitizers.
 	@scripts/sanitize $(ARGS)
 
 docs: ## Build the documentation into docs/.docc-build.
-	@scripts/docs
+	@scripts/docs $(ARGS)
 
 requirements: ## Write docs/requirements.md anew from the ids that tests name.
 	@scripts/requirements $(ARGS)
