@@ -207,9 +207,10 @@ static void judge_access(oppx *x, const volatile void *object, bool writes) {
     current(x)->visible = current(x)->hash;
 }
 
-static void plain_access(const volatile void *object, uint32_t size, bool writes) {
+static void plain_access(const volatile void *object, uint32_t size, bool writes, const void *code) {
     oppx *x = oppx_self;
     if (x == NULL || x->abandoned) return;
+    x->plain_code = code;
     if (!in_arena(x, object)) {
         if (x->driver == DRIVE_SEARCH && x->concurrent) judge_access(x, object, writes);
         return;
@@ -233,6 +234,10 @@ static void plain_access(const volatile void *object, uint32_t size, bool writes
     }
 }
 
+const void *oppx_last_plain(const oppx *x) {
+    return x->plain_code;
+}
+
 void oppx_free(void *memory) {
     oppx *x = oppx_self;
     if (memory == NULL) return;
@@ -244,7 +249,7 @@ void oppx_free(void *memory) {
     /* What nobody has touched needs no look; its granules will learn of it from the block. */
     for (uintptr_t at = start; at < block->end; at += GRANULE) {
         if (x->granules[at / GRANULE].execution != (uint32_t)x->execution) continue;
-        plain_access(x->arena + at, GRANULE, true);
+        plain_access(x->arena + at, GRANULE, true, __builtin_return_address(0));
         granule_of(x, at)->live = false;
     }
     block->live = false;
@@ -253,8 +258,12 @@ void oppx_free(void *memory) {
 #define PLAIN(size)                                                                                      \
     void __sanitizer_cov_load##size(const void *object);                                                 \
     void __sanitizer_cov_store##size(void *object);                                                      \
-    void __sanitizer_cov_load##size(const void *object) { plain_access(object, size, false); }           \
-    void __sanitizer_cov_store##size(void *object) { plain_access(object, size, true); }
+    void __sanitizer_cov_load##size(const void *object) {                                                \
+        plain_access(object, size, false, __builtin_return_address(0));                                  \
+    }                                                                                                    \
+    void __sanitizer_cov_store##size(void *object) {                                                     \
+        plain_access(object, size, true, __builtin_return_address(0));                                   \
+    }
 PLAIN(1)
 PLAIN(2)
 PLAIN(4)

@@ -172,6 +172,7 @@ struct oppx {
     thread threads[OPPX_THREADS];
     uint32_t thread_count; /* with main */
     uint32_t running;
+    const void *plain_code; /* the instruction behind the last plain access */
     bool chosen;           /* the running thread was, and has not done its step yet */
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;

@@ -219,6 +219,10 @@ size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target
                      oppx_finding *_Nonnull finding,
                      char *_Nullable text, size_t size);
 
+/* The instruction behind the last plain access of an execution: after one that a race has ended, the later
+ * access of the two. */
+const void *_Nullable oppx_last_plain(const oppx *_Nonnull explorer);
+
 /* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there
  * are. One that ran a multiple of 256 times by then does not count. */
 void oppx_coverage_begin(void);
