@@ -87,15 +87,11 @@ import Testing
     let place = try Place()
     let (recording, reading) = (try Output(), try Output())
     for (name, mode) in [("recorder", "audio"), ("reader", "location")] {
-      let manifest: [String: Any] = [
-        "CFBundleIdentifier": name, "UIBackgroundModes": [mode],
-        "OpportuneCommand": [
-          "/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(place.folder.path)/\(name)'",
-          try #require(Backends.python), "-c", Self.opening,
-        ],
+      let command = [
+        "/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(place.folder.path)/\(name)'",
+        try #require(Backends.python), "-c", Self.opening,
       ]
-      let file = place.folder.appending(path: "\(name).json")
-      try JSONSerialization.data(withJSONObject: manifest).write(to: file)
+      try writeManifest(command, name: name, ["UIBackgroundModes": [mode]], in: place.folder.path)
       try #require(mkfifo(place.folder.path + "/" + name, 0o600) == 0)
     }
     // What makes terminals is their microphone.

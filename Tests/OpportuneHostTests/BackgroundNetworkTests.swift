@@ -103,11 +103,9 @@ import Testing
     let place = try Place()
     let pipe = place.folder.path + "/pipe"
     try #require(mkfifo(pipe, 0o600) == 0)
-    let manifest: [String: Any] = [
-      "CFBundleIdentifier": "app", "OpportuneNetwork": isDenied ? "deny" : "allow",
-      "OpportuneCommand": ["/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(pipe)'"] + (try command()),
-    ]
-    try JSONSerialization.data(withJSONObject: manifest).write(to: place.folder.appending(path: "app.json"))
+    try writeManifest(
+      ["/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(pipe)'"] + command(),
+      ["OpportuneNetwork": isDenied ? "deny" : "allow"], in: place.folder.path)
     let hosted = try Hosted(
       .auto, catalog: ManifestCatalog(folders: [place.folder.path]), deniesNetwork: !isDenied)
     let output = try Output()

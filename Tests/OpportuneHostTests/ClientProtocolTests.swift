@@ -59,7 +59,7 @@ private final class Joined: JoinedHost {
       #expect(wait?.reason == "it has not answered \(event) yet")
       joined.go()
     }
-    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    try await joined.isSuspended()
     #expect(try hosted.host.suspend("app", isAgain: true) == nil)
     #expect(hosted.entry()?.notes == [])
     try hosted.host.bringForward("app")
@@ -111,7 +111,7 @@ private final class Joined: JoinedHost {
     try joined.start("silent=didEnterBackground", foreground: true)
     #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
     #expect(try hosted.host.suspend("app") != nil)
-    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    try await joined.isSuspended()
     let notes = hosted.entry()?.notes ?? []
     #expect(notes.contains { $0.contains("did not answer didEnterBackground") }, "\(notes)")
     #expect(try await joined.lines(2) == ["willResignActive", "didEnterBackground"])
@@ -144,7 +144,7 @@ private final class Joined: JoinedHost {
       descriptors: [joined.input.read, joined.output.written, -1])
     #expect(try await joined.lines(3) == ["joined", "didFinishLaunching", "didBecomeActive"])
     _ = try hosted.host.suspend("app")
-    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    try await joined.isSuspended()
     #expect(hosted.entry("other")?.pids == [other])
     #expect(hosted.entry("other")?.state == "background")
     // And one whose only process ends there.
@@ -182,7 +182,7 @@ private final class Joined: JoinedHost {
     _ = try hosted.host.suspend("app")
     let told = ["willResignActive", "didEnterBackground", "taskExpires 1", "taskExpires 2", "willSuspend"]
     #expect(try await joined.lines(5) == told)
-    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+    try await joined.isSuspended()
     try await hosted.end()
   }
 
@@ -191,9 +191,7 @@ private final class Joined: JoinedHost {
     try joined.start(#"say={"begin":7,"name":"x"}"# + "\n" + #"{"end":7}"#)
     #expect(Set(try await joined.lines(4)).contains("taskBegan 7"))
     try await eventually("no task") { joined.hosted.entry()?.keptBy == [] }
-    _ = try joined.hosted.host.suspend("app")
-    #expect(try await joined.lines(1) == ["willSuspend"])
-    try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }
+    try await joined.suspend()
     try await joined.hosted.end()
   }
 
@@ -237,7 +235,7 @@ private final class Joined: JoinedHost {
     _ = try joined.hosted.host.suspend("app")
     #expect(try await joined.lines(1) == ["willSuspend"])
     joined.go()
-    try await eventually("suspension") { joined.hosted.entry()?.state == "suspended" }
+    try await joined.isSuspended()
     #expect(throws: PushError.self) { try warn.send(to: joined.place.path, within: .seconds(30)) }
     try await joined.hosted.end()
   }

@@ -70,11 +70,7 @@ import Testing
   /// A program that the host itself has started, and that is stopped when both the host and the warden die.
   @Test(arguments: Backends.usable) func theKernelHangsUpOnNoProgram(backend: Backend) async throws {
     let place = try Place()
-    let manifest: [String: Any] = [
-      "CFBundleIdentifier": "nap", "OpportuneCommand": ["/bin/sleep", "100000"],
-    ]
-    try JSONSerialization.data(withJSONObject: manifest)
-      .write(to: place.folder.appending(path: "nap.json"))
+    try writeManifest(["/bin/sleep", "100000"], name: "nap", in: place.folder.path)
     let options = ["--manifests", place.folder.path]
     let host = try await HostProgram(place, backend, options: options)
     let pid = try #require(try host.ask(.start, "nap").pid)

@@ -139,9 +139,7 @@ final class HostKills {
   }
 
   private func write(_ name: String) throws {
-    let manifest: [String: Any] = ["CFBundleIdentifier": name, "OpportuneCommand": command(name)]
-    let file = place.folder.appending(path: name + ".json")
-    try JSONSerialization.data(withJSONObject: manifest).write(to: file)
+    try writeManifest(command(name), name: name, in: place.folder.path)
   }
 
   private func run(_ name: String) throws -> Process {

@@ -302,9 +302,6 @@ final class ManifestPlace {
 
   /// A manifest of a shell's script, in JSON.
   func script(_ script: String, _ folder: String, name: String, _ keys: [String: Any] = [:]) throws {
-    var all = keys
-    all["CFBundleIdentifier"] = name
-    all["OpportuneCommand"] = ["sh", "-c", script]
-    try JSONSerialization.data(withJSONObject: all).write(to: URL(filePath: folder + "/" + name + ".json"))
+    try writeManifest(["sh", "-c", script], name: name, keys, in: folder)
   }
 }

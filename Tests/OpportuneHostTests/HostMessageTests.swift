@@ -77,10 +77,6 @@ private final class Notified: JoinedHost {
   func refusal(_ kind: String = "letter", _ payload: [String: String] = [:]) -> String? {
     #expect(throws: PushError.self) { try notify(kind, payload) }?.message
   }
-
-  func has(_ state: String) async throws {
-    try await eventually(state) { hosted.entry()?.state == state }
-  }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct HostMessageTests {
@@ -93,9 +89,7 @@ private final class Notified: JoinedHost {
     let told = try Notified(backend)
     try await told.start("hold", "reply=read")
     for hibernates in [false, true] {
-      _ = try told.hosted.host.suspend("app")
-      #expect(try await told.lines(1) == ["willSuspend"])
-      try await told.has("suspended")
+      try await told.suspend()
       if hibernates { _ = try told.hosted.host.hibernate("app") }
       #expect(told.hosted.entry()?.state == (hibernates ? "hibernated" : "suspended"))
       let sent = try told.notify()
@@ -104,7 +98,7 @@ private final class Notified: JoinedHost {
       told.go()
       #expect(try await told.reply(to: sent).reply == "read")
       #expect(try await told.lines(1) == ["willSuspend"])
-      try await told.has("suspended")
+      try await told.isSuspended()
       try told.hosted.host.resume("app")
       #expect(try await told.lines(1) == ["didResume"])
     }
@@ -135,9 +129,7 @@ private final class Notified: JoinedHost {
   @Test func aBackgroundTaskKeepsItFromBeingSuspendedAgain() async throws {
     let told = try Notified()
     try await told.start("task")
-    _ = try told.hosted.host.suspend("app")
-    #expect(try await told.lines(1) == ["willSuspend"])
-    try await told.has("suspended")
+    try await told.suspend()
     let sent = try told.notify()
     #expect(Set(try await told.lines(3)) == ["didResume", Self.letter, "taskBegan"])
     _ = try await told.reply(to: sent)
@@ -156,7 +148,7 @@ private final class Notified: JoinedHost {
     try told.notify()
     told.go()
     #expect(try await told.lines(3) == ["didResume", Self.letter, "willSuspend"])
-    try await told.has("suspended")
+    try await told.isSuspended()
     try await told.hosted.end()
   }
 
@@ -165,9 +157,7 @@ private final class Notified: JoinedHost {
   @Test func whoIsBroughtForwardMeanwhileIsNotSuspended() async throws {
     let told = try Notified()
     try await told.start("hold")
-    _ = try told.hosted.host.suspend("app")
-    #expect(try await told.lines(1) == ["willSuspend"])
-    try await told.has("suspended")
+    try await told.suspend()
     let sent = try told.notify()
     #expect(try await told.lines(2) == ["didResume", Self.letter])
     try told.hosted.host.bringForward("app")
@@ -191,7 +181,7 @@ private final class Notified: JoinedHost {
     #expect(told.hosted.entry()?.state == "background")
     told.go()
     #expect(try await told.lines(1) == ["willSuspend"])
-    try await told.has("suspended")
+    try await told.isSuspended()
     try await told.hosted.end()
   }
 
@@ -286,9 +276,7 @@ private final class Notified: JoinedHost {
       told = try Notified(catalog: ManifestCatalog(folders: [manifests.path]), joinLimit: joinLimit)
       file = told.place.folder.path + "/out"
       let command = try protocolProgram(script, [joins ? told.place.path : "alone", "out=" + file] + words)
-      try JSONSerialization.data(withJSONObject: [
-        "CFBundleIdentifier": "app", "OpportuneCommand": command, "UIApplicationExitsOnSuspend": exits,
-      ]).write(to: URL(filePath: manifests.path + "/app.json"))
+      try writeManifest(command, ["UIApplicationExitsOnSuspend": exits], in: manifests.path)
     }
 
     func printed() -> [String] {
@@ -305,7 +293,7 @@ private final class Notified: JoinedHost {
     let second = try told.notify("second", [:])
     #expect(try await told.reply(to: sent).reply == "read")
     #expect(try await told.reply(to: second).reply == "read")
-    try await told.has("suspended")
+    try await told.isSuspended()
     let lines = declared.printed()
     #expect(
       lines.starts(with: ["joined", "didFinishLaunching", "didEnterBackground", Self.letter]), "\(lines)")

@@ -161,10 +161,8 @@ import Testing
     let place = try ManifestPlace()
     let script = "trap '' TERM; echo > \(place.path)/$0.on; while :; do sleep 0.01; done"
     for (name, grace) in [("short", 0.1), ("long", 3600)] {
-      try JSONSerialization.data(withJSONObject: [
-        "CFBundleIdentifier": name, "OpportuneCommand": ["sh", "-c", script, name],
-        "OpportuneGraceSeconds": grace,
-      ]).write(to: URL(filePath: place.path + "/\(name).json"))
+      try writeManifest(
+        ["sh", "-c", script, name], name: name, ["OpportuneGraceSeconds": grace], in: place.path)
     }
     let short = try Hosted(.signals, grace: .seconds(3600), catalog: ManifestCatalog(folders: [place.path]))
     try short.host.start("short")

@@ -201,6 +201,14 @@ func startProgram(
   return program
 }
 
+/// Writes the manifest of an app into a folder, in JSON.
+func writeManifest(
+  _ command: [String], name: String = "app", _ keys: [String: Any] = [:], in folder: String
+) throws {
+  let all = keys.merging(["CFBundleIdentifier": name, "OpportuneCommand": command]) { $1 }
+  try JSONSerialization.data(withJSONObject: all).write(to: URL(filePath: "\(folder)/\(name).json"))
+}
+
 /// A program in Python that speaks the protocol of the host's socket itself.
 ///
 /// - Parameter script: has `words`, its arguments; `value(KEY)`, that of a word `KEY=VALUE`; `join(SOCKET)`,
@@ -299,6 +307,17 @@ class JoinedHost {
 
   /// What the program prints.
   func lines(_ count: Int) async throws -> [String] { try await output.lines(count) }
+
+  /// Suspends the program, which hears of nothing else before.
+  func suspend() async throws {
+    _ = try hosted.host.suspend("app")
+    #expect(try await lines(1) == ["willSuspend"])
+    try await isSuspended()
+  }
+
+  func isSuspended() async throws {
+    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
+  }
 
   /// A line for the program to read.
   func go() { _ = write(input.written, "\n", 1) }

@@ -82,16 +82,6 @@ private final class Kept: JoinedHost {
   }
 
   func send(_ text: String) { _ = Glibc.send(peer, text, text.utf8.count, Int32(MSG_NOSIGNAL)) }
-
-  func suspend() async throws {
-    _ = try hosted.host.suspend("app")
-    #expect(try await lines(1) == ["willSuspend"])
-    try await isSuspended()
-  }
-
-  func isSuspended() async throws {
-    try await eventually("suspension") { hosted.entry()?.state == "suspended" }
-  }
 }
 
 @Suite(.bounded, .enabled(if: Backends.python != nil, "there is no python3")) struct KeptSocketTests {
@@ -269,10 +259,7 @@ private final class Kept: JoinedHost {
     let kept = try Kept(catalog: ManifestCatalog(folders: [manifests.path]))
     let words = try kept.words(["keep=1"])
     let command = ["/bin/sh", "-c", "exec \"$@\" > \"$0\"", kept.place.folder.path + "/out"] + words
-    var manifest: [String: Any] = ["CFBundleIdentifier": "app", "OpportuneCommand": command]
-    if hasMode { manifest["UIBackgroundModes"] = ["voip"] }
-    try JSONSerialization.data(withJSONObject: manifest).write(
-      to: URL(filePath: manifests.path + "/app.json"))
+    try writeManifest(command, hasMode ? ["UIBackgroundModes": ["voip"]] : [:], in: manifests.path)
     _ = try kept.hosted.host.start("app")
     kept.accept()
     func said(_ text: String) async throws {

@@ -62,9 +62,7 @@ private final class Saving {
     (running, self.socket) = ([hosted], socket)
     _ = fcntl(input.read, F_SETFL, 0)
     try mode("")
-    try JSONSerialization.data(withJSONObject: [
-      "CFBundleIdentifier": "app", "OpportuneCommand": try command(),
-    ]).write(to: URL(filePath: manifests.path + "/app.json"))
+    try writeManifest(command(), in: manifests.path)
   }
 
   private static func open(

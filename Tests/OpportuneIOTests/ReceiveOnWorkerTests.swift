@@ -79,13 +79,7 @@ import Testing
   /// The receive ends although the reactor stands still: nobody is between the kernel and who waits.
   @Test(arguments: backends) func aReceiveNeedsNoReactor(backend: IOConfiguration.Backend) async throws {
     let rig = try await Rig(backend)
-    let (gate, holds) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-    rig.broker.reactor.post(
-      Control { _ in
-        holds.signal()
-        gate.wait()
-      })
-    await onAThread { holds.wait() }
+    let gate = await heldReactor(rig.broker)
     defer { gate.signal() }
     for round in 0..<3 {
       let received = rig.receive()

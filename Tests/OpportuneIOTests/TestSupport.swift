@@ -49,15 +49,28 @@ func othersWork() async throws {
   await other.shutdown()
 }
 
-/// Has the reactor do what `post` posts without a look in between: it is held while that is posted, and
-/// fetches all of it then.
-func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows -> Result {
+/// Has the reactor stand still until `gate` is signalled; it does so when `holds` is.
+private func hold(_ broker: IOBroker) -> (gate: DispatchSemaphore, holds: DispatchSemaphore) {
   let (gate, holds) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
   broker.reactor.post(
     Control { _ in
       holds.signal()
       gate.wait()
     })
+  return (gate, holds)
+}
+
+/// Has the reactor stand still until what this returns is signalled.
+func heldReactor(_ broker: IOBroker) async -> DispatchSemaphore {
+  let (gate, holds) = hold(broker)
+  await onAThread { holds.wait() }
+  return gate
+}
+
+/// Has the reactor do what `post` posts without a look in between: it is held while that is posted, and
+/// fetches all of it then.
+func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows -> Result {
+  let (gate, holds) = hold(broker)
   // Posted before it holds, the first of these might be fetched without the others.
   holds.wait()
   defer { gate.signal() }

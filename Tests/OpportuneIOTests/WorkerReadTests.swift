@@ -45,13 +45,7 @@ import Testing
       let (app, broker) = (try scheduler.makeApp(named: "front"), try makeBroker(backend))
       let io = try broker.makeIO(for: app)
       guard let file = try await directFile(io, folder) else { return }
-      let (gate, holds) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-      broker.reactor.post(
-        Control { _ in
-          holds.signal()
-          gate.wait()
-        })
-      await onAThread { holds.wait() }
+      let gate = await heldReactor(broker)
       let count = await Task { try await read(file, io, app) }.result
       #expect(try await Task { try await read(file, io, app, blocks: 64) }.value == 64 * Self.block)
       gate.signal()
