@@ -1,5 +1,5 @@
 import Foundation
-import OpportuneApps
+import Opportune
 import TestSupport
 import Testing
 
@@ -86,7 +86,7 @@ import Testing
   }
 
   @Test func tokensDiffer() {
-    let tokens = Set((0..<100).map { _ in AppsSite.newToken() })
+    let tokens = Set((0..<100).map { _ in LocalSite.newToken() })
     #expect(tokens.count == 100 && tokens.allSatisfy { $0.count == 32 && $0.allSatisfy(\.isHexDigit) })
   }
 }

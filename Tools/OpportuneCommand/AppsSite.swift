@@ -1,54 +1,31 @@
 import Foundation
-import OpportuneApps
+import Opportune
 import OpportuneBase
 import OpportuneHost
-import ToolSupport
 
 /// What `opportune serve` answers: a page that shows the apps of a host, and the numbers that it asks for
 /// each second. Who has no token learns nothing.
 struct AppsSite: Sendable {
-  let token: String
   /// The host's socket, for people.
   let host: String
   let apps: @Sendable () -> Result<[AppEntry], PushError>
+  private let site: LocalSite
 
-  /// 128 bits that nobody can guess.
-  static func newToken() -> String {
-    var random = SystemRandomNumberGenerator()
-    return (0..<2).map { _ in
-      let half = String(random.next(), radix: 16)
-      return String(repeating: "0", count: 16 - half.count) + half
-    }.joined()
+  init(
+    token: String = LocalSite.newToken(), host: String,
+    apps: @escaping @Sendable () -> Result<[AppEntry], PushError>
+  ) {
+    (self.host, self.apps) = (host, apps)
+    site = LocalSite(token: token, printer: "'opportune serve'", numbers: "/apps.json")
   }
+
+  var token: String { site.token }
 
   func answer(to request: HTTPRequest) -> HTTPAnswer {
-    guard request != .malformed else {
-      return HTTPAnswer(status: "400 Bad Request", body: "This is no request of HTTP/1.1.\n")
-    }
-    guard let given = request.token, isToken(given) else {
-      return HTTPAnswer(
-        status: "401 Unauthorized", fields: ["WWW-Authenticate: Bearer"],
-        body: "The address lacks its token: use the one that 'opportune serve' has printed.\n")
-    }
-    guard ["GET", "HEAD"].contains(request.method) else {
-      return HTTPAnswer(
-        status: "405 Method Not Allowed", fields: ["Allow: GET, HEAD"], body: "Nothing can be changed here.\n"
-      )
-    }
-    var answer: HTTPAnswer
-    switch request.path {
-    case "/": answer = page
-    case "/apps.json": answer = numbers
-    default: answer = HTTPAnswer(status: "404 Not Found", body: "There are / and /apps.json here.\n")
-    }
+    if let refusal = site.refusal(of: request) { return refusal }
+    var answer = request.path == "/" ? page : numbers
     answer.lacksBody = request.method == "HEAD"
     return answer
-  }
-
-  /// Takes as long for each that is of its length.
-  private func isToken(_ given: String) -> Bool {
-    let (given, token) = (Array(given.utf8), Array(token.utf8))
-    return given.count == token.count && zip(given, token).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
   }
 
   private struct Numbers: Encodable {
@@ -58,36 +35,23 @@ struct AppsSite: Sendable {
   }
 
   private var numbers: HTTPAnswer {
-    func json(_ status: String, _ value: some Encodable) -> HTTPAnswer {
-      guard let body = try? jsonText(of: value, indented: false) else {
-        return HTTPAnswer(status: "500 Internal Server Error", body: "The answer cannot be encoded.\n")
-      }
-      return HTTPAnswer(status: status, type: "application/json", body: body)
-    }
     switch apps() {
     case .success(let apps):
-      return json("200 OK", Numbers(host: host, at: Date().timeIntervalSince1970, apps: apps))
+      return LocalSite.json(Numbers(host: host, at: Date().timeIntervalSince1970, apps: apps))
     case .failure(let error):
-      return json("503 Service Unavailable", ["error": "no host answers: \(error.message)"])
+      return LocalSite.json(
+        ["error": "no host answers: \(error.message)"], status: "503 Service Unavailable")
     }
   }
 
   private var page: HTTPAnswer {
-    let nonce = Self.newToken()
     let columns = ["App", "State", "Processes", "CPU", "Memory", "Kept by", "Notes"]
-    let text = HTMLPage.text(
-      title: "Apps of \(host)", heading: "Apps", style: Self.style,
+    return LocalSite.page(
+      title: "Apps of \(host)", heading: "Apps", style: Self.style, script: Self.script,
       [
         "<p id=told role=status>of the host at \(host.inHTML)</p>",
         HTMLPage.table(columns, [], isNumber: (2...4).contains),
-        "<script nonce=\(nonce)>\(Self.script)</script>",
       ])
-    let policy =
-      "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-\(nonce)'; connect-src 'self'; "
-      + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return HTTPAnswer(
-      status: "200 OK", type: "text/html; charset=utf-8", fields: ["Content-Security-Policy: \(policy)"],
-      body: text)
   }
 
   private static let style = """

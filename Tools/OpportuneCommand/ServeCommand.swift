@@ -3,7 +3,6 @@ import Foundation
 import Opportune
 import OpportuneBase
 import OpportuneHost
-import Synchronization
 
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -19,11 +18,6 @@ struct ServeCommand: AsyncParsableCommand {
   @OptionGroup var socket: HostSocketOption
   @Option(help: "The port; 0: one that is free.") var port: UInt16 = 0
 
-  /// Who has not asked within it, or not read, is left.
-  private static let patience = Duration.seconds(10)
-  /// Connections at a time; more are closed.
-  private static let mostClients = 64
-
   func run() async throws {
     let path = try socket.path()
     let scheduler = try Scheduler()
@@ -34,7 +28,7 @@ struct ServeCommand: AsyncParsableCommand {
       throw Failure("--port \(port): \(error.message)")
     }
     guard case .ipv4(_, let port) = try listener.address() else { throw Failure("the port is not known") }
-    let site = AppsSite(token: AppsSite.newToken(), host: path) {
+    let site = AppsSite(host: path) {
       do throws(PushError) {
         return .success(try HostRequest(.apps).send(to: path, within: .seconds(5)).apps ?? [])
       } catch {
@@ -42,50 +36,6 @@ struct ServeCommand: AsyncParsableCommand {
       }
     }
     try StandardOutput.write("http://127.0.0.1:\(port)/?token=\(site.token)\n")
-    let clients = Clients()
-    for try await client in listener {
-      guard clients.add() < Self.mostClients else {
-        clients.remove()
-        try await io.close(client)
-        continue
-      }
-      app.task {
-        defer { clients.remove() }
-        if let request = try? await Self.request(from: client, io) {
-          try? await io.send(client, site.answer(to: request).bytes, within: Self.patience)
-        }
-        try? await io.close(client)
-      }
-    }
-  }
-
-  /// What a client asks; `nil`: it has ended before.
-  private static func request(from client: FileDescriptor, _ io: AppIO) async throws -> HTTPRequest? {
-    var lines: [String] = []
-    do {
-      for try await line in try io.lines(from: client, longest: HTTPRequest.longestLine, within: patience) {
-        if line.isEmpty { return HTTPRequest(lines) }
-        lines.append(line)
-        if lines.count > HTTPRequest.mostLines { return .malformed }
-      }
-    } catch {
-      if error.code == .lineTooLong { return .malformed }
-      throw error
-    }
-    return nil
-  }
-
-  private final class Clients: Sendable {
-    private let count = Mutex(0)
-
-    /// - Returns: how many there were.
-    func add() -> Int {
-      count.withLock {
-        $0 += 1
-        return $0 - 1
-      }
-    }
-
-    func remove() { count.withLock { $0 -= 1 } }
+    try await LocalSite.serve(listener, on: app, through: io) { site.answer(to: $0) }
   }
 }

@@ -59,5 +59,10 @@ final class AppRecord: @unchecked Sendable {
   /// How many waits have ended, modulo 2^32.
   var endedWaits: UInt64 { waits.load(ordering: .relaxed) >> 32 }
 
-  var band: Band { Band(rawValue: opp_app_state_read(place).band) ?? .background }
+  /// Band and suspension, read together.
+  var standing: (band: Band, isSuspended: Bool) {
+    let state = opp_app_state_read(place)
+    return (Band(rawValue: state.band) ?? .background, state.suspended)
+  }
+  var band: Band { standing.band }
 }

@@ -34,6 +34,8 @@ public struct AppStatistics: Sendable {
   public let name: String
   /// The app's current band.
   public let band: Band
+  /// Whether the app is suspended; a job that ran then may not have ended yet.
+  public let isSuspended: Bool
   /// Whether anything is counted. Without ``SchedulerConfiguration/collectsStatistics`` all counters are
   /// zero.
   public let isCollected: Bool
@@ -41,7 +43,7 @@ public struct AppStatistics: Sendable {
   private let all: Counts
 
   /// Distinguishes apps of the same name.
-  let number: UInt64
+  package let number: UInt64
 
   /// The counters of one band. A job counts in the band where it ran.
   public func counts(in band: Band) -> Counts { byBand[Int(band.rawValue)] }
@@ -72,7 +74,7 @@ public struct AppStatistics: Sendable {
     number = app.number
     name = app.name
     isCollected = app.statistics.isCollecting
-    band = app.band
+    (band, isSuspended) = app.standing
     let values = Band.allCases.map { app.statistics.read($0) }
     byBand = values.map { Counts([$0]) }
     all = Counts(values)

@@ -1,23 +1,23 @@
-/// A request of HTTP/1.1 without a body, as far as ``AppsSite`` looks at it.
-struct HTTPRequest: Hashable {
-  var method: String
-  var path: String
+/// A request of HTTP/1.1 without a body, as far as ``LocalSite`` looks at it.
+package struct HTTPRequest: Sendable, Hashable {
+  package var method: String
+  package var path: String
   /// The token that it brings, in its address or in a field.
-  var token: String?
+  package var token: String?
 
   /// In bytes; and lines of one request.
-  static let longestLine = 8192
-  static let mostLines = 100
+  package static let longestLine = 8192
+  package static let mostLines = 100
 
   /// What is none.
-  static let malformed = HTTPRequest(method: "", path: "", token: nil)
+  package static let malformed = HTTPRequest(method: "", path: "", token: nil)
 
-  init(method: String, path: String, token: String?) {
+  package init(method: String, path: String, token: String?) {
     (self.method, self.path, self.token) = (method, path, token)
   }
 
   /// - Parameter lines: the request line and the fields.
-  init(_ lines: [String]) {
+  package init(_ lines: [String]) {
     let words = (lines.first ?? "").split(separator: " ", omittingEmptySubsequences: false)
     guard words.count == 3, words[2].hasPrefix("HTTP/1."), words[1].hasPrefix("/") else {
       self = .malformed
@@ -41,15 +41,21 @@ struct HTTPRequest: Hashable {
 }
 
 /// An answer, after which the connection is closed.
-struct HTTPAnswer: Hashable {
-  var status: String
-  var type = "text/plain; charset=utf-8"
-  var fields: [String] = []
-  var body: String
+package struct HTTPAnswer: Sendable, Hashable {
+  package var status: String
+  package var type: String
+  package var fields: [String]
+  package var body: String
   /// As to HEAD.
-  var lacksBody = false
+  package var lacksBody = false
 
-  var bytes: [UInt8] {
+  package init(
+    status: String, type: String = "text/plain; charset=utf-8", fields: [String] = [], body: String
+  ) {
+    (self.status, self.type, self.fields, self.body) = (status, type, fields, body)
+  }
+
+  package var bytes: [UInt8] {
     let head = [
       "HTTP/1.1 \(status)", "Content-Type: \(type)", "Content-Length: \(body.utf8.count)",
       "Connection: close", "Cache-Control: no-store", "X-Content-Type-Options: nosniff",

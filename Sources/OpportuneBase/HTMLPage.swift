@@ -1,5 +1,3 @@
-import OpportuneBase
-
 /// A page that needs nothing else: no script, nothing fetched, light or dark as the reader's system is.
 package enum HTMLPage {
   /// - Parameters:
