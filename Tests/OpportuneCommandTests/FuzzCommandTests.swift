@@ -75,15 +75,32 @@ import Testing
       first.withLock { $0.append(finding.example) }
     }
     let report = try run.run()
-    let path = try #require(keeper.path)
+    let path = try #require(keeper.path(of: "canary"))
     #expect(path.hasSuffix("/opportune-fuzz-canary-7.example"))
     // As it was met: what is written before it is made smaller.
     #expect(try [String(contentsOfFile: path, encoding: .utf8)] == first.withLock { $0 })
-    let finding = try #require(report.finding)
+    let finding = try #require(report.findings.first)
     keeper.keep(finding)
-    #expect(keeper.path == path && finding.example.count < first.withLock { $0[0] }.count)
+    #expect(keeper.path(of: "canary") == path && finding.example.count < first.withLock { $0[0] }.count)
     #expect(try String(contentsOfFile: path, encoding: .utf8) == finding.example)
-    #expect(FindingKeeper(seed: 1, output: "/nonexistent/file").path == nil)
+    let nowhere = FindingKeeper(seed: 1, output: "/nonexistent/file")
+    nowhere.keep(finding)
+    #expect(nowhere.path(of: "canary") == nil)
+  }
+
+  @Test func failuresOfSeveralTargetsAreKeptBesideEachOther() throws {
+    let folder = try Folder()
+    let (output, other) = (folder.path("found"), folder.path("found.second"))
+    let keeper = FindingKeeper(seed: 7, output: output)
+    func keep(_ target: String, _ example: String) {
+      keeper.keep(Finding(target: target, message: "", example: example, timeline: ""))
+    }
+    keep("first", "long")
+    keep("second", "another")
+    keep("first", "short")
+    #expect(keeper.path(of: "first") == output && keeper.path(of: "second") == other)
+    #expect(try String(contentsOfFile: output, encoding: .utf8) == "short")
+    #expect(try String(contentsOfFile: other, encoding: .utf8) == "another")
   }
 
   /// Killed, so that it can take nothing away itself.
@@ -113,7 +130,7 @@ import Testing
     #expect(symlink(other, name) == 0)
     let keeper = FindingKeeper(seed: 7, output: nil, folders: [folder.url.path])
     keeper.keep(Finding(target: "canary", message: "", example: "found", timeline: ""))
-    #expect(keeper.path == name)
+    #expect(keeper.path(of: "canary") == name)
     #expect(try String(contentsOfFile: other, encoding: .utf8) == "mine")
     #expect(try String(contentsOfFile: name, encoding: .utf8) == "found")
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).count == 2)

@@ -10,7 +10,7 @@ import Testing
   func plantedBugIsFound(name: String) throws {
     let target = try QueueTarget.named(name)
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()
-    let finding = try #require(report.finding)
+    let finding = try #require(report.findings.first)
     let replay = try Explorer().replay(finding.example)
     #expect(replay.finding?.message == finding.message && replay.misfit == nil)
     #expect(finding.timeline.contains("FAILS"))
@@ -30,7 +30,21 @@ import Testing
     #expect(document["seed"] as? Int == 9)
     #expect((document["targets"] as? [Any])?.count == 1)
     #expect(
-      ((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+      ((document["findings"] as? [[String: Any]])?.first?["example"] as? String)?
+        .contains("target: canary") == true)
+  }
+
+  // R-CARD-09
+  @Test func aFailureEndsItsTargetAlone() throws {
+    let names = ["canary", "canary-sleep", "table"]
+    let targets = try names.map { try QueueTarget.named($0) }
+    var run = FuzzRun(targets: targets, seconds: 60, seed: 1, threads: 1)
+    let found = Mutex(0)
+    run.isInterrupted = { found.withLock { $0 } == 2 }
+    run.found = { _ in found.withLock { $0 += 1 } }
+    let report = try run.run()
+    #expect(report.findings.map(\.target) == Array(names.prefix(2)))
+    #expect(report.outcomes.count == 2 && report.wasInterrupted)
   }
 
   @Test func asManyThreadsFuzzAtOnceAsAreAskedFor() throws {

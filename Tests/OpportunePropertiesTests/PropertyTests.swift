@@ -29,7 +29,7 @@ import Testing
   @Test func thePlantedBugIsFoundShrunkAndReplayed() throws {
     let target = try FuzzTargets.all.named("canary-io-scheduler")
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 2).run()
-    let finding = try #require(report.finding)
+    let finding = try #require(report.findings.first)
     #expect(finding.message.contains("cancelling"))
     // The policy, what was submitted to reach the number, a cancellation.
     #expect(finding.timeline.split(separator: "\n").count <= 8, "\(finding.timeline)")

@@ -12,7 +12,7 @@ struct FuzzCommand: ParsableCommand {
       The queues: random programs of a few threads run under chosen schedules, with memory as weak as the language
       allows and threads stopped for ever; a judge compares what came out with what the headers promise. The layers
       above: random operations against a model, and documents made, or changed, for each parser; a trap is a failure
-      like another. A failure is made smaller and printed as a timeline, with what replays it.
+      like another. A failure is made smaller and printed as a timeline, with what replays it; the other targets go on.
 
       Each run first finds the bugs that are planted in the canaries, so that finding nothing says something.
 
@@ -52,7 +52,7 @@ struct FuzzCommand: ParsableCommand {
 
   @Option(
     help:
-      "Write the example of a failure to this file. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
+      "Write the example of a failure to this file, those of more targets beside it. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
     completion: .file())
   var output: String?
 
@@ -98,7 +98,9 @@ struct FuzzCommand: ParsableCommand {
     let keeper = FindingKeeper(seed: seed, output: output)
     run.found = { finding in
       keeper.keep(finding)
-      let kept = keeper.path.map { "kept in \($0)" } ?? "no file to keep it in:\n\(finding.example)"
+      let kept =
+        keeper.path(of: finding.target).map { "kept in \($0)" }
+        ?? "no file to keep it in:\n\(finding.example)"
       writeToStandardError(
         "\n\(finding.target): \(finding.message)\n\(kept)\nIt is made smaller now, for 20 s at most.\n")
     }
@@ -107,11 +109,11 @@ struct FuzzCommand: ParsableCommand {
     var report = try run.run()
     report.selfCheck = selfCheck
     if isTerminal { writeToStandardError("\r\u{1B}[K", as: .styled) }
-    report.finding.map(keeper.keep)
+    report.findings.forEach(keeper.keep)
     try StandardOutput.write(
-      json ? jsonText(of: report) : summary(report, keptIn: keeper.path), as: json ? .json : .text)
-    if report.finding != nil {
-      if let output, keeper.path == nil {
+      json ? jsonText(of: report) : summary(report, keptBy: keeper), as: json ? .json : .text)
+    if !report.findings.isEmpty {
+      if let output, report.findings.contains(where: { keeper.path(of: $0.target) == nil }) {
         throw OutputFailure(saying: "'\(output)' cannot be written; the example is in what was printed")
       }
       throw ExitCode(1)
@@ -171,14 +173,15 @@ struct FuzzCommand: ParsableCommand {
     if replay.finding != nil { throw ExitCode(1) }
   }
 
-  private func summary(_ report: FuzzReport, keptIn path: String?) -> String {
+  private func summary(_ report: FuzzReport, keptBy keeper: FindingKeeper) -> String {
     var text = report.outcomes.map { line($0) + "\n" }.joined()
-    guard let finding = report.finding else { return text }
-    text += "\n" + finding.timeline + "\n\(finding.target): \(finding.message)\n\n"
-    if let path {
-      text += "Run it again with:  opportune fuzz --replay \(shellWord(path))\n"
-    } else {
-      text += "Run it again with:  opportune fuzz --replay /dev/stdin <<'END'\n\(finding.example)END\n"
+    for finding in report.findings {
+      text += "\n" + finding.timeline + "\n\(finding.target): \(finding.message)\n\n"
+      if let path = keeper.path(of: finding.target) {
+        text += "Run it again with:  opportune fuzz --replay \(shellWord(path))\n"
+      } else {
+        text += "Run it again with:  opportune fuzz --replay /dev/stdin <<'END'\n\(finding.example)END\n"
+      }
     }
     return text
   }

@@ -26,11 +26,12 @@ package struct FuzzReport: Sendable, Encodable {
   /// The canaries, which were found first.
   package var selfCheck: [SelfCheck.Result] = []
   package var outcomes: [TargetOutcome]
-  package var finding: Finding?
+  /// One of each target that failed.
+  package var findings: [Finding]
   package var wasInterrupted: Bool
 
   private enum CodingKeys: String, CodingKey {
-    case seed, threads, wasInterrupted, selfCheck, finding
+    case seed, threads, wasInterrupted, selfCheck, findings
     case outcomes = "targets"
   }
 }

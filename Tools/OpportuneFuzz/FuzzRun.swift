@@ -1,8 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Fuzzes targets one after another, each on several threads, until one fails, the time is over or the caller
-/// stops it.
+/// Fuzzes targets one after another, each on several threads, until it fails, its time is over or the caller
+/// stops the run.
 package struct FuzzRun: Sendable {
   /// At least one.
   package var targets: [any FuzzTarget]
@@ -15,8 +15,8 @@ package struct FuzzRun: Sendable {
   package var isInterrupted: @Sendable () -> Bool
   /// Called about twice a second, on the caller's thread.
   package var progress: (@Sendable (TargetOutcome) -> Void)?
-  /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another
-  /// thread.
+  /// Called with the failure of a target as it was met, before it is made smaller, which takes up to 20 s;
+  /// on another thread.
   package var found: (@Sendable (Finding) -> Void)?
 
   package init(
@@ -32,20 +32,21 @@ package struct FuzzRun: Sendable {
     self.progress = progress
   }
 
-  /// Blocks until all is done. Ends with the first target that fails.
+  /// Blocks until all is done. A target ends with its first failure; the others go on.
   ///
   /// - Throws: ``FuzzError/noMemory``, ``FuzzError/noThread(_:)``.
   package func run() throws(FuzzError) -> FuzzReport {
-    var report = FuzzReport(seed: seed, threads: threads, outcomes: [], finding: nil, wasInterrupted: false)
-    for target in targets where report.finding == nil && !report.wasInterrupted {
-      let outcome = try run(target, &report.finding)
+    var report = FuzzReport(seed: seed, threads: threads, outcomes: [], findings: [], wasInterrupted: false)
+    for target in targets where !report.wasInterrupted {
+      let (outcome, finding) = try run(target)
       report.outcomes.append(outcome)
+      if let finding { report.findings.append(finding) }
       report.wasInterrupted = isInterrupted()
     }
     return report
   }
 
-  private func run(_ target: any FuzzTarget, _ finding: inout Finding?) throws(FuzzError) -> TargetOutcome {
+  private func run(_ target: any FuzzTarget) throws(FuzzError) -> (TargetOutcome, Finding?) {
     let shared = Shared(target: target.name, countsEdges: target is QueueTarget)
     if target is QueueTarget { beginCoverage() }
     let begun = DispatchTime.now()
@@ -66,8 +67,7 @@ package struct FuzzRun: Sendable {
       progress?(shared.outcome(since: begun))
     }
     if shared.isShortOfMemory { throw .noMemory }
-    finding = shared.finding
-    return shared.outcome(since: begun)
+    return (shared.outcome(since: begun), shared.finding)
   }
 
   private func fuzz(_ target: any FuzzTarget, first: UInt64, until end: DispatchTime, _ shared: Shared) {
