@@ -303,7 +303,8 @@ let package = Package(
     .testTarget(
       name: "OpportunePropertiesTests",
       dependencies: [
-        "OpportuneProperties", "OpportuneFuzz", "OpportuneHost", "OpportuneModels", "TestSupport",
+        "OpportuneBase", "OpportuneProperties", "OpportuneFuzz", "OpportuneHost", "OpportuneModels",
+        "TestSupport",
       ],
       resources: [.copy("Examples")]),
     .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),

@@ -1,5 +1,7 @@
 import Foundation
+import OpportuneBase
 import OpportuneFuzz
+import OpportuneHost
 import Synchronization
 import TestSupport
 import Testing
@@ -23,6 +25,21 @@ import Testing
   @Test func eachTargetIsFoundByItsName() {
     let names = FuzzTargets.all.map(\.name)
     for name in Set(names) { #expect(names.count { $0 == name } == 1, "\(name)") }
+  }
+
+  /// A key that is added to requests is to be added to the target as well.
+  // R-CARD-09
+  @Test func everyKeyOfARequestIsMade() throws {
+    var generator = SplitMix64(seed: 1)
+    var made: Set<String> = []
+    for _ in 0..<2000 {
+      var bytes = ByteSource(generator.bytes(40))
+      let line = HostRequestProperty.Made(&bytes).line
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
+      made.formUnion(try #require(object as? [String: Any], "\(line)").keys)
+    }
+    let keys = Mirror(reflecting: HostRequest(.apps)).children.compactMap(\.label)
+    #expect(made.subtracting(["later"]) == Set(keys))
   }
 
   // R-CARD-09

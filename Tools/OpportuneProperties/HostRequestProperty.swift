@@ -22,12 +22,12 @@ struct HostRequestProperty: DocumentProperty {
     "X-Opportune-BackgroundModes=audio;", "X-Opportune-TaskSeconds=", "Hidden=true", "#", "\u{0}",
   ]
 
-  static let bytesMade = 4...20
+  static let bytesMade = 4...40
 
   static let fixtures: [[UInt8]] =
     (0..<16).map { seed in
       var generator = SplitMix64(seed: UInt64(seed))
-      var bytes = ByteSource(generator.bytes(20))
+      var bytes = ByteSource(generator.bytes(40))
       return Array(Made(&bytes).line.utf8)
     }
     + [
@@ -76,13 +76,14 @@ struct HostRequestProperty: DocumentProperty {
   }
 
   /// A request and what it means.
-  private struct Made {
+  struct Made {
     private(set) var request: HostRequest
     private(set) var isValid = true
     private var values: [(key: String, text: String)]
 
     private static let names = ["make", "é\u{1F600}", "<&>\"\\/", "a\tb", "", "../x"]
-    private static let wrong = ["[]", "{}", "7.5", "[true]"]
+    /// Right for no key but these: a number for `seconds`, an object for `payload`.
+    private static let wrong = ["[]", "[true]", "[\"\"]"]
 
     init(_ bytes: inout ByteSource) {
       request = HostRequest(bytes.choice(HostRequest.Action.allCases))
@@ -96,25 +97,43 @@ struct HostRequestProperty: DocumentProperty {
       add("foreground", \.foreground, bytes.flag(), { "\($0)" }, &bytes)
       add("alone", \.alone, bytes.flag(), { "\($0)" }, &bytes)
       add("all", \.all, bytes.flag(), { "\($0)" }, &bytes)
-      add("end", \.end, bytes.flag(), { "\($0)" }, &bytes)
+      add("derived", \.derived, bytes.flag(), { "\($0)" }, &bytes)
+      add(
+        "locks", \.locks, bytes.choice(LockPolicy.Answer.allCases), { GeoJSON.quoted($0.rawValue) },
+        wrong: ["\"stay\"", "7"], &bytes)
+      add("again", \.again, bytes.flag(), { "\($0)" }, &bytes)
+      add(
+        "seconds", \.seconds, bytes.choice([0, -1, 0.5, 1e300]), { "\($0)" }, wrong: ["{}", "\"7\""], &bytes)
       add("reason", \.reason, bytes.choice(Self.names), GeoJSON.quoted, &bytes)
+      add("end", \.end, bytes.flag(), { "\($0)" }, &bytes)
+      add("kind", \.kind, bytes.choice(Self.names), GeoJSON.quoted, &bytes)
+      add(
+        "payload", \.payload, bytes.choice([[:], ["from": "ada"], ["é\"": "", "text": "a\tb"]]), Self.object,
+        wrong: ["{\"from\":7}", "{\"from\":null}", "\"{}\""], &bytes)
+      add("message", \.message, bytes.choice([0, 7, .max]), { "\($0)" }, wrong: ["-1", "7.5"], &bytes)
+      add("restarts", \.restarts, bytes.flag(), { "\($0)" }, &bytes)
       if bytes.below(4) == 0 { values.append(("later", bytes.choice(["1", "null", "[{}]"]))) }
     }
 
     private mutating func add<Value>(
       _ key: String, _ path: WritableKeyPath<HostRequest, Value?>, _ value: Value, _ text: (Value) -> String,
-      _ bytes: inout ByteSource
+      wrong: [String] = ["{}", "7.5"], _ bytes: inout ByteSource
     ) {
       switch bytes.below(12) {
       case 0...5: return
       case 6: values.append((key, "null"))
       case 7:
-        values.append((key, bytes.choice(Self.wrong)))
+        values.append((key, bytes.choice(Self.wrong + wrong)))
         isValid = false
       default:
         request[keyPath: path] = value
         values.append((key, text(value)))
       }
+    }
+
+    private static func object(_ texts: [String: String]) -> String {
+      let members = texts.map { "\(GeoJSON.quoted($0.key)):\(GeoJSON.quoted($0.value))" }
+      return "{\(members.joined(separator: ","))}"
     }
 
     var line: String {
