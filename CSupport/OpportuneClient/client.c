@@ -82,6 +82,26 @@ static oppclient_event event_named(const char *name)
     return OPPCLIENT_UNKNOWN;
 }
 
+static const struct {
+    const char *name;
+    oppclient_launch launch;
+} launches[] = {
+    {"user", OPPCLIENT_LAUNCHED_BY_USER},
+    {"system", OPPCLIENT_LAUNCHED_BY_SYSTEM},
+    {"message", OPPCLIENT_LAUNCHED_BY_MESSAGE},
+};
+
+/* What a host says that came before it could is what it always meant. */
+static oppclient_launch launch_named(const char *name)
+{
+    if (name[0] == 0)
+        return OPPCLIENT_LAUNCHED_BY_USER;
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
+        if (strcmp(launches[i].name, name) == 0)
+            return launches[i].launch;
+    return OPPCLIENT_LAUNCHED_BY_SYSTEM;
+}
+
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -367,6 +387,8 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         .bytes = line.bytes};
     if (line.reason[0] != 0)
         notice.reason = line.reason;
+    if (notice.event == OPPCLIENT_DID_FINISH_LAUNCHING)
+        notice.launch = launch_named(line.launch);
     if (notice.event == OPPCLIENT_MESSAGE) {
         notice.kind = line.kind;
         notice.payload = line.payload;

@@ -182,6 +182,8 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
     if (reader->at < reader->end && *reader->at == '"') {
         if (strcmp(key, "event") == 0)
             return take_string(reader, line->event, sizeof line->event);
+        if (strcmp(key, "launch") == 0)
+            return take_string(reader, line->launch, sizeof line->launch);
         if (strcmp(key, "name") == 0)
             return take_string(reader, line->name, sizeof line->name);
         if (strcmp(key, "error") == 0)

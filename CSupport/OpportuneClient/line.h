@@ -17,6 +17,7 @@ struct oppclient_line {
     int64_t socket;
     uint64_t bytes;
     char event[64];
+    char launch[32];
     char name[256];
     char error[512];
     char reason[256];

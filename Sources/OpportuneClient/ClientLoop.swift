@@ -24,6 +24,7 @@ final class ClientLoop: @unchecked Sendable {
 
   /// What the delegate is to hear.
   private enum Heard: Sendable {
+    case launched(LaunchReason, id: UInt64)
     case question(oppclient_event, id: UInt64, task: Int64, bytes: UInt64, state: [UInt8])
     case message(Message, id: UInt64)
     case left(String)
@@ -183,10 +184,22 @@ final class ClientLoop: @unchecked Sendable {
         heard.append(.message(Self.message(notice), id: notice.id))
         return
       }
+      if notice.event == OPPCLIENT_DID_FINISH_LAUNCHING {
+        heard.append(.launched(Self.reason(notice.launch), id: notice.id))
+        return
+      }
       let state = UnsafeBufferPointer(start: notice.state, count: notice.state_size)
       heard.append(
         .question(
           notice.event, id: notice.id, task: notice.task, bytes: notice.bytes, state: Array(state)))
+    }
+  }
+
+  private static func reason(_ launch: oppclient_launch) -> LaunchReason {
+    switch launch {
+    case OPPCLIENT_LAUNCHED_BY_MESSAGE: .message
+    case OPPCLIENT_LAUNCHED_BY_SYSTEM: .system
+    default: .user
     }
   }
 
@@ -240,6 +253,10 @@ final class ClientLoop: @unchecked Sendable {
           await carryOut(event, task, delegate)
         }
         answer(id)
+      case .launched(let reason, let id):
+        guard isJoined else { continue }
+        await delegate.didFinishLaunching(reason)
+        answer(id)
       case .message(let message, let id):
         guard isJoined else { continue }
         let reply = await delegate.reply(to: message)
@@ -269,7 +286,6 @@ final class ClientLoop: @unchecked Sendable {
 
   private func carryOut(_ event: oppclient_event, _ task: Int64, _ delegate: any ProgramDelegate) async {
     switch event {
-    case OPPCLIENT_DID_FINISH_LAUNCHING: await delegate.didFinishLaunching(.user)
     case OPPCLIENT_WILL_ENTER_FOREGROUND: await delegate.willEnterForeground()
     case OPPCLIENT_DID_BECOME_ACTIVE: await delegate.didBecomeActive()
     case OPPCLIENT_WILL_RESIGN_ACTIVE: await delegate.willResignActive()

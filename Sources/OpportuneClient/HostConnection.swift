@@ -14,8 +14,9 @@ public final class HostConnection: Sendable {
 
   /// Joins the host; blocks for at most the limit.
   ///
-  /// The delegate hears ``AppDelegate/didFinishLaunching(_:)`` first, with the reason `user`, then where the
-  /// app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``. A
+  /// The delegate hears ``AppDelegate/didFinishLaunching(_:)`` first, with the reason for which the
+  /// app was launched: `message`, `system` where the host has started it once more by itself, else `user`;
+  /// then where the app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``. A
   /// ``RestartableProgramDelegate`` hears ``RestartableProgramDelegate/restoreState(_:)`` before, where the
   /// program was ended with its state saved.
   ///

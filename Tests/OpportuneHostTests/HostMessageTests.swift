@@ -26,7 +26,7 @@ private let script = """
           if value("reply"): answer["reply"] = value("reply")
           say(answer)
           continue
-      print(event, flush=True)
+      print(event, *([told["launch"]] if "launch" in told else []), flush=True)
       if "slow=" + event in words:
           words.remove("slow=" + event)
           sys.stdin.readline()
@@ -47,7 +47,8 @@ private final class Notified: JoinedHost {
     _ = try hosted.host.launch(
       protocolProgram(script, [place.path] + words), name: "app", foreground: foreground,
       descriptors: [input.read, output.written, -1])
-    _ = try await lines(3)
+    let launched = try await lines(3)
+    #expect(launched[1] == "didFinishLaunching user")
   }
 
   func ask(_ request: HostRequest) throws -> HostAnswer {
@@ -284,7 +285,7 @@ private final class Notified: JoinedHost {
     }
   }
 
-  // R-MSG-04, R-MSG-07
+  // R-MSG-04, R-MSG-07, R-LIFE-09
   @Test func whoDoesNotRunIsStartedInBackgroundForIt() async throws {
     let declared = try Declared("reply=read")
     let told = declared.told
@@ -296,7 +297,8 @@ private final class Notified: JoinedHost {
     try await told.isSuspended()
     let lines = declared.printed()
     #expect(
-      lines.starts(with: ["joined", "didFinishLaunching", "didEnterBackground", Self.letter]), "\(lines)")
+      lines.starts(with: ["joined", "didFinishLaunching message", "didEnterBackground", Self.letter]),
+      "\(lines)")
     #expect(lines.filter { $0.hasPrefix("didReceiveMessage") }.count == 2 && lines.last == "willSuspend")
     try await told.hosted.end()
   }

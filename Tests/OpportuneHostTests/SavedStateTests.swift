@@ -8,8 +8,8 @@ import Testing
 
 /// A program that speaks the protocol itself and saves its state. It prints each event, `restoreState` with
 /// the state. Arguments: a folder, where it prints to, where lines come from. The file `mode` of the folder
-/// has what it does by now: `silent=EVENT`: it never answers that; `die=EVENT`: it ends there; `hold=EVENT`:
-/// it answers that when a line has come; `none`, `large`: of its state;
+/// has what it does by now: `silent=EVENT`: it never answers that; `die=EVENT`: it ends there, with
+/// `once` once; `hold=EVENT`: it answers that when a line has come; `none`, `large`: of its state;
 /// `plain`: it joins without a word of that.
 private let script = """
   place, out, held = words[0], open(words[1], "w", buffering=1), open(words[2])
@@ -17,8 +17,11 @@ private let script = """
   for told in events():
       event, mode = told["event"], open(place + "/mode").read().split()
       state = " " + open(told["file"]).read() if event == "restoreState" else ""
-      out.write(event + state + "\\n")
-      if "die=" + event in mode: os._exit(3)
+      launch = " " + told["launch"] if told.get("launch", "user") != "user" else ""
+      out.write(event + state + launch + "\\n")
+      if "die=" + event in mode:
+          if "once" in mode: open(place + "/mode", "w").close()
+          os._exit(3)
       if "silent=" + event in mode or "id" not in told: continue
       if event == "saveState" and "none" not in mode:
           with open(told["file"], "w") as file: file.write("x" * (1 << 20) + "x" if "large" in mode else "page 7")
@@ -158,7 +161,7 @@ private final class HeldStorage: Sendable {
     let saving = try Saving()
     try await saving.hibernate()
     let sent = try saving.host.notify("app", Message("letter"))
-    let told = ["joined", "restoreState page 7", "didFinishLaunching", "didEnterBackground"]
+    let told = ["joined", "restoreState page 7", "didFinishLaunching message", "didEnterBackground"]
     #expect(try await saving.lines(6) == told + ["didReceiveMessage", "willSuspend"])
     #expect(try saving.host.reply(to: sent, of: "app").isAnswered)
     try await eventually("suspension") { saving.hosted.entry()?.state == "suspended" }
@@ -475,6 +478,18 @@ private final class HeldStorage: Sendable {
     try saving.host.resume("app")
     #expect(try await saving.lines(2) == ["joined", "restoreState page 7"])
     try await eventually("its state is gone") { saving.files.isEmpty }
+    try await saving.hosted.end()
+  }
+
+  // R-LIFE-07, R-LIFE-10
+  @Test func whoIsStartedOnceMoreHearsThatNobodyHasAsked() async throws {
+    let saving = try Saving()
+    try await saving.hibernate()
+    try saving.mode("die=restoreState once")
+    try saving.host.resume("app")
+    let first = ["joined", "restoreState page 7"]
+    #expect(
+      try await saving.lines(6) == first + first + ["didFinishLaunching system", "didEnterBackground"])
     try await saving.hosted.end()
   }
 

@@ -180,6 +180,7 @@ static void a_program_is_told(void)
     CHECK(heard.count == 0);
     CHECK(oppclient_dispatch(client) == 1);
     CHECK(heard.last.event == OPPCLIENT_DID_FINISH_LAUNCHING && heard.last.grace_ns == 5000000000u);
+    CHECK(heard.last.launch == OPPCLIENT_LAUNCHED_BY_USER);
     expect(host, "{\"answer\":1}");
     CHECK(oppclient_answer(client, 1) == -ENOENT);
     CHECK(oppclient_dispatch(client) == 0);
@@ -205,6 +206,27 @@ static void a_program_is_told(void)
     CHECK(oppclient_end_task(client, 2) == -EINVAL);
     CHECK(oppclient_end_task(client, 1) == 0);
     expect(host, "{\"end\":1}");
+
+    static const struct {
+        const char *name;
+        oppclient_launch launch;
+    } launches[] = {
+        {"user", OPPCLIENT_LAUNCHED_BY_USER},
+        {"system", OPPCLIENT_LAUNCHED_BY_SYSTEM},
+        {"message", OPPCLIENT_LAUNCHED_BY_MESSAGE},
+        {"dream", OPPCLIENT_LAUNCHED_BY_SYSTEM},
+    };
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "{\"event\":\"didFinishLaunching\",\"id\":4,\"launch\":\"%s\"}\n",
+                 launches[i].name);
+        tell(host, line);
+        CHECK(oppclient_dispatch(client) == 1 && heard.last.launch == launches[i].launch);
+        expect(host, "{\"answer\":4}");
+    }
+    tell(host, "{\"event\":\"didResume\",\"id\":4}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.launch == 0);
+    expect(host, "{\"answer\":4}");
 
     /* Of a later host: a question is answered, what is told is left out. */
     tell(host, "{\"event\":\"didDream\",\"id\":3}\n{\"event\":\"itRains\"}\n");

@@ -62,7 +62,8 @@ struct ClientLineProperty: DocumentProperty {
     else { return }
     if let line {
       for text in [
-        try text(line.event), try text(line.name), try text(line.error), try text(line.reason),
+        try text(line.event), try text(line.launch), try text(line.name), try text(line.error),
+        try text(line.reason),
         try text(line.file), try text(line.kind), try text(line.payload),
       ] {
         guard text.isEmpty || string.contains("\\") || document.range(of: Data(text.utf8)) != nil else {
@@ -82,6 +83,7 @@ struct ClientLineProperty: DocumentProperty {
   private func compare(_ line: opp_checked_line, _ expected: [String: Any]) throws(Violation) {
     let texts = [
       ("event", try text(line.event), MemoryLayout.size(ofValue: line.event)),
+      ("launch", try text(line.launch), MemoryLayout.size(ofValue: line.launch)),
       ("name", try text(line.name), MemoryLayout.size(ofValue: line.name)),
       ("error", try text(line.error), MemoryLayout.size(ofValue: line.error)),
       ("reason", try text(line.reason), MemoryLayout.size(ofValue: line.reason)),
@@ -108,7 +110,7 @@ struct ClientLineProperty: DocumentProperty {
       "\"bytes\":\(size)",
     ]
     var expected: [String: Any] = [:]
-    for key in ["event", "name", "error", "reason", "file", "kind", "payload"] where bytes.flag() {
+    for key in ["event", "launch", "name", "error", "reason", "file", "kind", "payload"] where bytes.flag() {
       let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
       let meant = String(repeating: unit, count: Int(bytes.byte()) * (bytes.flag() ? 4 : 1))
       expected[key] = meant

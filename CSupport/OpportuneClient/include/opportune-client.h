@@ -41,7 +41,7 @@ typedef struct oppclient oppclient;
 /* What happens. Later versions may have more. */
 typedef enum oppclient_event {
     /* Questions, answered when the handler returns unless it defers. The first after joining is told also
-     * where the app was launched long before. */
+     * where the app was launched long before; `launch` says why it was. */
     OPPCLIENT_DID_FINISH_LAUNCHING = 1,
     OPPCLIENT_WILL_ENTER_FOREGROUND = 2,
     OPPCLIENT_DID_BECOME_ACTIVE = 3,
@@ -74,6 +74,13 @@ typedef enum oppclient_event {
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;
 
+/* Why an app was launched. Later hosts may have more, which this version tells as by the system. */
+typedef enum oppclient_launch {
+    OPPCLIENT_LAUNCHED_BY_USER = 1,   /* also where the host does not know, as one that began after the app */
+    OPPCLIENT_LAUNCHED_BY_SYSTEM = 2,
+    OPPCLIENT_LAUNCHED_BY_MESSAGE = 3 /* one came for it when it did not run */
+} oppclient_launch;
+
 typedef struct oppclient_notice {
     oppclient_event event;
     uint64_t id;      /* of a question, for oppclient_answer; 0: there is nothing to answer */
@@ -89,6 +96,7 @@ typedef struct oppclient_notice {
      * oppclient_payload. */
     const char *OPPCLIENT_NULLABLE kind;
     const char *OPPCLIENT_NULLABLE payload;
+    oppclient_launch launch; /* of DID_FINISH_LAUNCHING; 0: of another */
 } oppclient_notice;
 
 /*

@@ -38,6 +38,8 @@ struct ClientTold: Encodable {
   var id: UInt64?
   /// How long the answer may take.
   var grace: Double?
+  /// For `didFinishLaunching`: why the app was launched.
+  var launch: LaunchReason?
   var task: Int64?
   var socket: Int64?
   /// What there is to read of the socket.
@@ -54,7 +56,7 @@ struct ClientTold: Encodable {
   init(_ event: String) { self.event = event }
 
   enum CodingKeys: String, CodingKey {
-    case event, id, task, socket, bytes, file, kind, payload, reason
+    case event, id, launch, task, socket, bytes, file, kind, payload, reason
     case grace = "grace_s"
   }
 }
@@ -63,6 +65,8 @@ struct ClientTold: Encodable {
 enum ClientQuestion: Hashable {
   /// A callback of the lifecycle that the system waits for.
   case callback(Callback)
+  /// The app was launched, for this; it comes when the program joins.
+  case didFinishLaunching(LaunchReason)
   /// A callback of the lifecycle that came before it joined.
   case past(Callback)
   /// The time of a background task is over.
@@ -84,6 +88,7 @@ enum ClientQuestion: Hashable {
   var name: String {
     switch self {
     case .callback(let callback), .past(let callback): callback.rawValue
+    case .didFinishLaunching: Callback.didFinishLaunching.rawValue
     case .taskExpires: "taskExpires"
     case .willSuspend: "willSuspend"
     case .didResume: "didResume"
@@ -98,13 +103,16 @@ enum ClientQuestion: Hashable {
   var file: String? {
     switch self {
     case .saveState(let file), .restoreState(let file): file
-    case .callback, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning, .didReceiveData,
+    case .callback, .didFinishLaunching, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning,
+      .didReceiveData,
       .didReceiveMessage:
       nil
     }
   }
 
   var task: Int64? { if case .taskExpires(let task) = self { task } else { nil } }
+
+  var launch: LaunchReason? { if case .didFinishLaunching(let reason) = self { reason } else { nil } }
 
   var arrival: (socket: Int64, bytes: Int)? {
     if case .didReceiveData(let socket, let bytes) = self { (socket, bytes) } else { nil }

@@ -83,7 +83,7 @@ final class ProgramClient {
     deadline = now + grace
     var told = ClientTold(question.name)
     (told.id, told.grace) = (id, grace / .seconds(1))
-    (told.task, told.file) = (question.task, question.file)
+    (told.launch, told.task, told.file) = (question.launch, question.task, question.file)
     (told.socket, told.bytes) = (question.arrival?.socket, question.arrival?.bytes)
     (told.kind, told.payload) = (question.message?.kind, question.message?.payloadText)
     tell(told)

@@ -34,7 +34,7 @@ extension HostCore {
     if !restarts { states?.startNoMore(app.name) }
     if restarts, let file = states?.due(app.name) { client.ask(.restoreState(file), now: now) }
     // What it would have been told if it had been there.
-    client.ask(.past(.didFinishLaunching), now: now)
+    client.ask(.didFinishLaunching(app.launched), now: now)
     switch state {
     case .active: client.ask(.past(.didBecomeActive), now: now)
     case .background, .stopping, .suspended, .hibernated: client.ask(.past(.didEnterBackground), now: now)
@@ -116,7 +116,7 @@ extension HostCore {
     case .restoreState: if isAnswered { hasTaken(app) }
     case .didReceiveMessage(_, let number):
       messages.settle(number, isAnswered ? .answered(reply) : .lost(client.failure ?? "its program has left"))
-    case .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData: break
+    case .didFinishLaunching, .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData: break
     }
   }
 

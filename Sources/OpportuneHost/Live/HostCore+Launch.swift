@@ -56,7 +56,7 @@ extension HostCore {
   ///
   /// - Parameters:
   ///   - isAsked: whether somebody has asked for it.
-  ///   - reason: of a start in background.
+  ///   - reason: what its program is told of why it was launched.
   func launch(
     _ manifest: HostManifest, foreground: Bool, isAsked: Bool = true, reason: LaunchReason = .user
   ) throws(ProcessHostError) -> Int32 {

@@ -131,7 +131,7 @@ extension HostCore {
     }
     configuration.log("'\(app.name)' has ended before it took its state, and is started once more")
     do throws(ProcessHostError) {
-      _ = try launch(declared, foreground: app.isInFront, isAsked: false)
+      _ = try launch(declared, foreground: app.isInFront, isAsked: false, reason: .system)
     } catch {
       states?.note(app.name, "its state is saved; it could not be started: \(error.message)")
     }

@@ -214,7 +214,7 @@ final class HostCore {
     let app = HostedProcess(
       id: id, name: name, group: group, mark: mark, classes: classes, memory: memory,
       limits: limits ?? self.limits(name, group.cgroup, declared), child: child, declared: declared,
-      notes: notes, now: now)
+      launched: reason, notes: notes, now: now)
     apps[name] = app
     app.note(maker.note(name, mark, group))
     do throws(ProcessHostError) {

@@ -14,6 +14,8 @@ final class HostedProcess {
   /// What counts its memory since its beginning.
   let memory: MemoryGroup?
   let limits: AppLimits
+  /// Why it was launched.
+  let launched: LaunchReason
   /// What its state takes from it.
   var restrictions = Restrictions.unrestricted
   /// The task that the host holds for it: see ``HostCore``.
@@ -65,7 +67,8 @@ final class HostedProcess {
 
   init(
     id: AppID, name: String, group: any ProcessGroup, mark: String, classes: AppClass, memory: MemoryGroup?,
-    limits: AppLimits, child: HostChild?, declared: HostManifest?, notes: [String], now: Moment
+    limits: AppLimits, child: HostChild?, declared: HostManifest?, launched: LaunchReason, notes: [String],
+    now: Moment
   ) {
     used = now
     self.memory = memory
@@ -77,6 +80,7 @@ final class HostedProcess {
     self.mark = mark
     self.classes = classes
     self.limits = limits
+    self.launched = launched
     self.notes = notes
   }
 
