@@ -36,6 +36,7 @@ struct oppclient {
     bool is_message;      /* the question that waits may be replied to */
     int64_t last_task;
     int64_t last_socket;
+    int64_t last_request; /* about notifications */
     oppclient_handler handler;
     void *context;
     size_t unsent;
@@ -71,6 +72,10 @@ static const struct {
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
     {"keepAliveBegan", OPPCLIENT_KEEP_ALIVE_BEGAN},
     {"keepAliveRefused", OPPCLIENT_KEEP_ALIVE_REFUSED},
+    {"scheduled", OPPCLIENT_SCHEDULED},
+    {"scheduleRefused", OPPCLIENT_SCHEDULE_REFUSED},
+    {"pending", OPPCLIENT_PENDING},
+    {"pendingEnd", OPPCLIENT_PENDING_END},
     {"left", OPPCLIENT_LEFT},
 };
 
@@ -384,7 +389,7 @@ static bool take_line(oppclient *client, const char *text, size_t length)
     }
     oppclient_notice notice = {
         .event = event_named(line.event), .id = line.id, .task = line.task, .socket = line.socket,
-        .bytes = line.bytes};
+        .bytes = line.bytes, .request = line.number, .at_ms = line.at_ms};
     if (line.reason[0] != 0)
         notice.reason = line.reason;
     if (notice.event == OPPCLIENT_DID_FINISH_LAUNCHING)
@@ -392,7 +397,10 @@ static bool take_line(oppclient *client, const char *text, size_t length)
     if (notice.event == OPPCLIENT_MESSAGE) {
         notice.kind = line.kind;
         notice.payload = line.payload;
+        notice.is_local = strcmp(line.origin, "local") == 0;
     }
+    if (notice.event == OPPCLIENT_PENDING)
+        notice.name = line.name;
     if (notice.event == OPPCLIENT_LEFT) {
         end(client, line.reason);
         return false;
@@ -582,6 +590,91 @@ API int64_t oppclient_keep_alive(oppclient *client, int descriptor)
 API int oppclient_let_go(oppclient *client, int64_t socket)
 {
     return say_over(client, "letGo", socket, client->last_socket);
+}
+
+/* Of a line that is written piece by piece; `error` is that of the first piece that did not fit. */
+struct writer {
+    size_t length;
+    int error;
+    char line[LONGEST_LINE];
+};
+
+static void write_number(struct writer *writer, const char *before, int64_t number)
+{
+    size_t room = sizeof writer->line - writer->length;
+    int length = snprintf(writer->line + writer->length, room, "%s%lld", before, (long long)number);
+    if ((size_t)length >= room)
+        writer->error = writer->error != 0 ? writer->error : -EINVAL;
+    else
+        writer->length += (size_t)length;
+}
+
+/* Nothing where there is no text. */
+static void write_text(struct writer *writer, const char *before, const char *text)
+{
+    size_t length = strlen(before);
+    if (text == NULL || writer->error != 0)
+        return;
+    /* Room for the end of the line. */
+    if (writer->length + length + 8 > sizeof writer->line) {
+        writer->error = -EINVAL;
+        return;
+    }
+    memcpy(writer->line + writer->length, before, length);
+    writer->length += length;
+    int quoted = oppclient_line_quote(text, LONGEST_LINE, writer->line + writer->length,
+                                      sizeof writer->line - writer->length - 3);
+    if (quoted < 0)
+        writer->error = quoted;
+    else
+        writer->length += (size_t)quoted;
+}
+
+static int say_written(oppclient *client, struct writer *writer)
+{
+    if (writer->error != 0)
+        return writer->error;
+    strcpy(writer->line + writer->length, "}\n");
+    return say(client, writer->line);
+}
+
+API int64_t oppclient_schedule(oppclient *client, const oppclient_notification *notification)
+{
+    static const char *const repeats[] = {NULL, "daily", "weekly"};
+    struct writer writer = {0};
+    if (notification->repeats > OPPCLIENT_WEEKLY || notification->after_ms < 0
+        || (notification->at_ms != 0 && notification->after_ms != 0))
+        return -EINVAL;
+    write_number(&writer, "{\"schedule\":", client->last_request + 1);
+    if (notification->at_ms != 0)
+        write_number(&writer, ",\"at_ms\":", notification->at_ms);
+    else
+        write_number(&writer, ",\"after_ms\":", notification->after_ms);
+    write_text(&writer, ",\"name\":", notification->name);
+    write_text(&writer, ",\"body\":", notification->body);
+    write_text(&writer, ",\"action\":", notification->action);
+    write_text(&writer, ",\"sound\":", notification->sound);
+    write_text(&writer, ",\"repeats\":", repeats[notification->repeats]);
+    write_text(&writer, ",\"time_zone\":", notification->time_zone);
+    int error = say_written(client, &writer);
+    return error != 0 ? error : ++client->last_request;
+}
+
+API int oppclient_cancel(oppclient *client, const char *name)
+{
+    struct writer writer = {0};
+    if (name == NULL)
+        return say(client, "{\"cancelAll\":true}\n");
+    write_text(&writer, "{\"cancel\":", name);
+    return say_written(client, &writer);
+}
+
+API int64_t oppclient_pending(oppclient *client)
+{
+    struct writer writer = {0};
+    write_number(&writer, "{\"pending\":", client->last_request + 1);
+    int error = say_written(client, &writer);
+    return error != 0 ? error : ++client->last_request;
 }
 
 API void oppclient_close(oppclient *client)

@@ -194,6 +194,8 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
             return take_string(reader, line->file, sizeof line->file);
         if (strcmp(key, "kind") == 0)
             return take_string(reader, line->kind, sizeof line->kind);
+        if (strcmp(key, "origin") == 0)
+            return take_string(reader, line->origin, sizeof line->origin);
         if (strcmp(key, "payload") == 0)
             return take_string(reader, line->payload, sizeof line->payload);
         return take_string(reader, other, sizeof other);
@@ -210,6 +212,10 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
         line->socket = strtoll(other, NULL, 10);
     else if (strcmp(key, "bytes") == 0)
         line->bytes = strtoull(other, NULL, 10);
+    else if (strcmp(key, "number") == 0)
+        line->number = strtoll(other, NULL, 10);
+    else if (strcmp(key, "at_ms") == 0)
+        line->at_ms = strtoll(other, NULL, 10);
     else if (strcmp(key, "grace_s") == 0)
         line->grace_ns = nanoseconds(strtod(other, NULL));
     return true;

@@ -16,6 +16,8 @@ struct oppclient_line {
     int64_t task;
     int64_t socket;
     uint64_t bytes;
+    int64_t number;
+    int64_t at_ms;
     char event[64];
     char launch[32];
     char name[256];
@@ -23,6 +25,7 @@ struct oppclient_line {
     char reason[256];
     char file[1024];
     char kind[128];
+    char origin[32];
     char payload[3072];
 };
 

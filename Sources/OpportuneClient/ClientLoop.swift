@@ -14,10 +14,15 @@ final class ClientLoop: @unchecked Sendable {
   /// Why there is no client.
   private var reason = ""
   private var heard: [Heard] = []
-  private var begun: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
+  private var begun: [Int64: Waits<Int64>] = [:]
   /// Of sockets that are handed over, until the host has answered.
-  private var kept: [Int64: CheckedContinuation<Result<Int64, HostConnectionError>, Never>] = [:]
+  private var kept: [Int64: Waits<Int64>] = [:]
+  /// Notifications that are scheduled, by the number of the request, until the host has answered.
+  private var scheduled: [Int64: (name: String, waits: Waits<PendingNotification>)] = [:]
+  /// Of lists of notifications: what has come by now.
+  private var lists: [Int64: (found: [PendingNotification], waits: Waits<[PendingNotification]>)] = [:]
   private var expired: [Int64: @Sendable (BackgroundTask) async -> Void] = [:]
+  private typealias Waits<Value> = CheckedContinuation<Result<Value, HostConnectionError>, Never>
   /// What wakes the thread: read, written.
   private let wake: (Int32, Int32)
   private(set) var name = ""
@@ -139,19 +144,89 @@ final class ClientLoop: @unchecked Sendable {
     tellThread()
   }
 
+  func schedule(
+    _ notification: LocalNotification, as name: String
+  ) async -> Result<PendingNotification, HostConnectionError> {
+    let now = Date().timeIntervalSince1970
+    guard let fires = notification.nextFire(after: now, isFirst: true) else {
+      return .failure(HostConnectionError(.fireDate(notification.fireDate)))
+    }
+    return await withCheckedContinuation { continuation in
+      let refused: HostConnectionError? = lock.withLock {
+        guard let client else { return HostConnectionError(.left(reason)) }
+        let number = Self.schedule(client, notification, fires, name)
+        switch number {
+        case 1...:
+          scheduled[number] = (name, continuation)
+          return nil
+        case Int64(-EINVAL): return HostConnectionError(.notificationLength(name))
+        default: return HostConnectionError(.system(Int32(clamping: -number)))
+        }
+      }
+      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    }
+  }
+
+  private static func schedule(
+    _ client: OpaquePointer, _ notification: LocalNotification, _ fires: Double, _ name: String
+  ) -> Int64 {
+    let texts = [name, notification.body, notification.action, notification.sound, notification.timeZone]
+    // A text of C ends with the first.
+    if texts.contains(where: { $0?.utf8.contains(0) == true }) { return Int64(-EINVAL) }
+    let copies = texts.map { $0.flatMap { UnsafePointer(strdup($0)) } }
+    defer { for copy in copies { free(UnsafeMutablePointer(mutating: copy)) } }
+    guard let copied = copies[0] else { return Int64(-ENOMEM) }
+    let repeats =
+      switch notification.repeats {
+      case .never: OPPCLIENT_ONCE
+      case .daily: OPPCLIENT_DAILY
+      case .weekly: OPPCLIENT_WEEKLY
+      }
+    // 0 is none.
+    let milliseconds = Int64((fires * 1000).rounded())
+    var told = oppclient_notification(
+      name: copied, body: copies[1], action: copies[2], sound: copies[3],
+      at_ms: milliseconds == 0 ? 1 : milliseconds, after_ms: 0, repeats: repeats, time_zone: copies[4])
+    return oppclient_schedule(client, &told)
+  }
+
+  func cancel(_ name: String?) {
+    lock.withLock { if let client { _ = oppclient_cancel(client, name) } }
+    tellThread()
+  }
+
+  func pending() async -> Result<[PendingNotification], HostConnectionError> {
+    await withCheckedContinuation { continuation in
+      let refused: HostConnectionError? = lock.withLock {
+        guard let client else { return HostConnectionError(.left(reason)) }
+        let number = oppclient_pending(client)
+        guard number > 0 else { return HostConnectionError(.system(Int32(clamping: -number))) }
+        lists[number] = ([], continuation)
+        return nil
+      }
+      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    }
+  }
+
   func leave() { lose("it was left") }
 
   private func lose(_ why: String) {
-    let waiting = lock.withLock { () -> [CheckedContinuation<Result<Int64, HostConnectionError>, Never>] in
-      guard let client else { return [] }
+    let (waiting, notified, asked) = lock.withLock {
+      () -> ([Waits<Int64>], [Waits<PendingNotification>], [Waits<[PendingNotification]>]) in
+      guard let client else { return ([], [], []) }
       oppclient_close(client)
       self.client = nil
       reason = why
       expired = [:]
-      defer { (begun, kept) = ([:], [:]) }
-      return Array(begun.values) + Array(kept.values)
+      defer { (begun, kept, scheduled, lists) = ([:], [:], [:], [:]) }
+      return (
+        Array(begun.values) + Array(kept.values), scheduled.values.map(\.waits), lists.values.map(\.waits)
+      )
     }
-    for one in waiting { one.resume(returning: .failure(HostConnectionError(.left(why)))) }
+    let left = HostConnectionError(.left(why))
+    for one in waiting { one.resume(returning: .failure(left)) }
+    for one in notified { one.resume(returning: .failure(left)) }
+    for one in asked { one.resume(returning: .failure(left)) }
     tellThread()
   }
 
@@ -176,6 +251,20 @@ final class ClientLoop: @unchecked Sendable {
       let why = notice.reason.map { String(cString: $0) } ?? ""
       kept.removeValue(forKey: notice.socket)?.resume(
         returning: .failure(HostConnectionError(.keepAliveRefused(why))))
+    case OPPCLIENT_SCHEDULED:
+      guard let (name, waits) = scheduled.removeValue(forKey: notice.request) else { return }
+      waits.resume(returning: .success(PendingNotification(name: name, fires: Self.seconds(notice.at_ms))))
+    case OPPCLIENT_SCHEDULE_REFUSED:
+      let why = notice.reason.map { String(cString: $0) } ?? ""
+      scheduled.removeValue(forKey: notice.request)?.waits.resume(
+        returning: .failure(HostConnectionError(.notificationRefused(why))))
+    case OPPCLIENT_PENDING:
+      let name = notice.name.map { String(cString: $0) } ?? ""
+      lists[notice.request]?.found.append(
+        PendingNotification(name: name, fires: Self.seconds(notice.at_ms)))
+    case OPPCLIENT_PENDING_END:
+      guard let (found, waits) = lists.removeValue(forKey: notice.request) else { return }
+      waits.resume(returning: .success(found))
     case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
     default:
       guard notice.id != 0, let client else { return }
@@ -203,11 +292,14 @@ final class ClientLoop: @unchecked Sendable {
     }
   }
 
+  private static func seconds(_ milliseconds: Int64) -> Double { Double(milliseconds) / 1000 }
+
   private static func message(_ notice: oppclient_notice) -> Message {
     let payload = notice.payload.map { Data(String(cString: $0).utf8) } ?? Data()
     return Message(
       notice.kind.map { String(cString: $0) } ?? "",
-      payload: (try? JSONDecoder().decode([String: String].self, from: payload)) ?? [:])
+      payload: (try? JSONDecoder().decode([String: String].self, from: payload)) ?? [:],
+      origin: notice.is_local != 0 ? .local : .push)
   }
 
   private func run(_ continuation: AsyncStream<Heard>.Continuation) {

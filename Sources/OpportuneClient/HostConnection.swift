@@ -113,6 +113,41 @@ public final class HostConnection: Sendable {
     KeptSocket(number: try await loop.keepAlive(descriptor).get(), loop: loop)
   }
 
+  /// Schedules a local notification: at its time the program hears ``ProgramDelegate/reply(to:)`` with a
+  /// message of the origin `local` and the kind "notification", in whatever state the app is then. One that
+  /// is suspended or hibernated goes on for it in background, and is suspended again after the return; one
+  /// that has a manifest and does not run is started in background. One of the same name is replaced.
+  ///
+  /// It stays where the program leaves the host or ends: until the app has ended, or for good where it has a
+  /// manifest. It does not where the host ends.
+  ///
+  /// - Parameters:
+  ///   - notification: of its local date the instant is told to the host, which repeats follow from.
+  ///   - name: the program's own, of 1 to 64 bytes; in the payload of the message.
+  /// - Returns: the notification with its next date.
+  /// - Throws: ``HostConnectionError``: `notificationRefused`, also where the app has 64 others; `fireDate`,
+  ///   `notificationLength`, `left`, `system`. (R-MSG-02, R-MSG-09, R-MSG-10)
+  @discardableResult public func schedule(
+    _ notification: LocalNotification, as name: String
+  ) async throws(HostConnectionError) -> PendingNotification {
+    try await loop.schedule(notification, as: name).get()
+  }
+
+  /// The notification of this name does not fire any more; also where there is none. Of a connection that has
+  /// ended it does nothing.
+  public func cancelNotification(_ name: String) { loop.cancel(name) }
+
+  /// No notification of the app fires any more. Of a connection that has ended it does nothing. (R-MSG-10)
+  public func cancelLocalNotifications() { loop.cancel(nil) }
+
+  /// The notifications of the app that are to fire, also those of an earlier run of its program; the next
+  /// first.
+  ///
+  /// - Throws: ``HostConnectionError``: `left`, `system`.
+  public func pendingNotifications() async throws(HostConnectionError) -> [PendingNotification] {
+    try await loop.pending().get()
+  }
+
   /// Leaves the host. From then on the host treats the program as one that does not cooperate, and no
   /// callback begins. May be called again.
   public func leave() { loop.leave() }
@@ -127,6 +162,14 @@ public struct BackgroundTask: Sendable {
   /// Ends the task.
   @available(*, deprecated, message: "use endTask(_:) of the connection, as of an app inside a program")
   public func end() { loop.end(number) }
+}
+
+/// A local notification that is to fire.
+public struct PendingNotification: Sendable, Hashable {
+  /// The program's own for it.
+  public let name: String
+  /// When it fires next: seconds since 1970, in whole milliseconds.
+  public let fires: Double
 }
 
 /// A socket that the host keeps alive, until ``letGo()``. It is kept beyond the last reference.

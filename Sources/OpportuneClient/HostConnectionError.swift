@@ -1,4 +1,6 @@
 internal import Glibc
+public import OpportuneApps
+internal import OpportuneBase
 
 /// Why a program could not join the host, or was not given time.
 public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -16,6 +18,13 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case taskRefused(String)
     /// The host does not keep a socket alive; its reason.
     case keepAliveRefused(String)
+    /// The host schedules no notification; its reason.
+    case notificationRefused(String)
+    /// The date of a notification: none of the calendar, or beyond ``LocalNotification/latest``.
+    case fireDate(LocalNotification.FireDate)
+    /// The texts of a notification of this name do not fit into a line of 4,096 bytes, or have null
+    /// characters.
+    case notificationLength(String)
     /// The name of a task: expected up to 100 characters.
     case taskName(String)
     /// The host has gone, has left this program, or was left; why.
@@ -38,6 +47,12 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case .refused(let reason): "the host refuses: \(reason)"
     case .taskRefused(let reason): "the host grants no time: \(reason)"
     case .keepAliveRefused(let reason): "the host keeps no socket alive: \(reason)"
+    case .notificationRefused(let reason): "the host schedules no notification: \(reason)"
+    case .fireDate(let date):
+      "the date of the notification is \(date): expected one of the calendar, within "
+        + "\(Int64(LocalNotification.latest)) s of 1970"
+    case .notificationLength(let name):
+      "the texts of the notification '\(name.printable)' are too long: expected a line of at most 4096 bytes"
     case .taskName(let name): "the task's name has \(name.count) characters: expected at most 100"
     case .left(let reason): "there is no connection to the host: \(reason)"
     case .system(let number): Self.text(number)

@@ -13,7 +13,8 @@ public protocol ProgramDelegate: AppDelegate {
   func willSuspend() async
   /// The app goes on; follows each ``willSuspend()``, also where it was not suspended after all.
   func didResume() async
-  /// A message has come for the app, by `opportune notify` or the host's socket. Where it was suspended it
+  /// A message has come for the app, by `opportune notify` or the host's socket, or the time of a
+  /// notification that it has scheduled: see ``HostConnection/schedule(_:as:)``. Where it was suspended it
   /// is so again after the return. By default this calls ``AppDelegate/didReceive(_:)``, and replies nothing.
   /// (R-MSG-01)
   ///

@@ -13,7 +13,7 @@ import Testing
     .success([
       AppEntry(
         id: "make", pids: [7, 8], state: "background", cgroup: nil, cpuSeconds: 1.5, memoryBytes: 3_000_000,
-        memoryBy: nil, keptBy: ["a <script>"], keptSockets: 0, notes: [])
+        memoryBy: nil, keptBy: ["a <script>"], keptSockets: 0, scheduled: 0, notes: [])
     ])
   }
 

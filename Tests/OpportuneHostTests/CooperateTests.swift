@@ -96,6 +96,34 @@ private final class Program: JoinedHost {
     try await program.hosted.end()
   }
 
+  // R-MSG-02, R-MSG-09, R-MSG-10
+  @Test func aSwiftProgramIsRemindedAtItsTime() async throws {
+    let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)
+    _ = try await program.lines(3)
+    program.say("remind 3600")
+    program.say("reminders")
+    #expect(try await program.lines(2) == ["will be reminded", "is to hear of reminder"])
+    #expect(program.hosted.entry()?.scheduled == 1)
+    program.say("forget")
+    program.say("reminders")
+    #expect(try await program.lines(1) == ["is to hear of "])
+    #expect(program.hosted.entry()?.scheduled == 0)
+    program.say("remind 1e15")
+    #expect(try await program.lines(1).first?.hasPrefix("cannot be reminded: the date of the") == true)
+    program.say("remind 0")
+    #expect(Set(try await program.lines(2)) == ["will be reminded", "is reminded: tea"])
+    let pids = program.hosted.entry()?.pids ?? []
+    program.hosted.host.stop()
+    #expect(try await program.lines(1) == ["is alone: the host ends"])
+    program.say("remind 0")
+    let alone = "cannot be reminded: there is no connection to the host: the host ends"
+    #expect(try await program.lines(1) == [alone])
+    for pid in pids {
+      kill(pid, SIGKILL)
+      waitpid(pid, nil, 0)
+    }
+  }
+
   // R-VOIP-01, R-VOIP-03
   @Test func aSwiftProgramHearsWhatComesWhileItIsSuspended() async throws {
     let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)

@@ -238,6 +238,43 @@ import Testing
     on.host.end()
   }
 
+  // R-MSG-02, R-MSG-10
+  @Test(.enabled(if: Backends.python != nil, "there is no python3")) func notificationsAreSignalled()
+    async throws
+  {
+    let script = """
+      import json, signal, socket, sys
+      open(sys.argv[2]).read()
+      s = socket.socket(socket.AF_UNIX)
+      s.connect(sys.argv[1])
+      s.sendall(b'{"request":"join"}\\n')
+      s.makefile("r").readline()
+      s.sendall(b'{"schedule":1,"name":"tea","body":"It is ready","action":"Pour","after_ms":0}\\n')
+      while True: signal.pause()
+      """
+    let on = try await OnBus()
+    let heard = try Output()
+    let monitor = try startProgram(
+      ["/usr/bin/gdbus", "monitor", "--address", on.bus.address, "--dest", HostBus.name], heard)
+    defer { monitor.terminate() }
+    _ = try await heard.line("is owned by")
+    // It joins when it is an app.
+    let go = on.place.folder.appending(path: "go").path
+    #expect(mkfifo(go, 0o600) == 0)
+    let program = try Sleeper(try #require(Backends.python), ["-c", script, on.place.path, go])
+    var request = HostRequest(.adopt, name: "x")
+    request.pid = program.pid
+    _ = try request.send(to: on.place.path)
+    close(open(go, O_WRONLY | O_CLOEXEC))
+    var all = ""
+    try await eventually("the signal") {
+      all += heard.take()
+      return all.contains("\(HostBus.path): \(HostBus.name).Notified ('x', 'It is ready', 'Pour', '')\n")
+    }
+    #expect(try on.bus.call("Apps", "false").output.contains("'scheduled': <uint32 0>"))
+    on.host.end()
+  }
+
   @Test(.enabled(if: geteuid() == 0, root)) func anotherUserIsRefusedAndLogged() async throws {
     let on = try await OnBus()
     let refused = try on.bus.call("Apps", ["false"], prefix: Self.become)

@@ -29,7 +29,7 @@ import Testing
       #expect(
         app.map { Set($0.keys) } == [
           "id", "pids", "state", "cgroup", "cpu_s", "memory_bytes", "memory_by", "kept_by", "notes",
-          "hibernated_by", "kept_sockets",
+          "hibernated_by", "kept_sockets", "scheduled",
         ])
       #expect(app?["pids"] as? [Int] == [Int(pid)])
     }

@@ -21,7 +21,8 @@ final class Hosted {
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil, socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
-    log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil
+    log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil,
+    notified: (@Sendable (FiredNotification) -> Void)? = nil, wallClock: (@Sendable () -> Double)? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
@@ -39,6 +40,8 @@ final class Hosted {
     (configuration.states, configuration.hasSwap, configuration.socket) = (states, hasSwap, socket)
     (configuration.log, configuration.changed) = (log, changed)
     (configuration.controllers, configuration.flush) = (controllers, flush)
+    configuration.notified = notified
+    if let wallClock { configuration.wallClock = wallClock }
     if let devices { configuration.deniedDevices = devices }
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)

@@ -39,6 +39,7 @@ static struct {
     char from[8];      /* of a message's payload */
     int from_error;
     char state[64];
+    char name[64];     /* of a notification */
 } heard;
 
 static void handler(oppclient *client, const oppclient_notice *notice, void *context)
@@ -53,6 +54,7 @@ static void handler(oppclient *client, const oppclient_notice *notice, void *con
         snprintf(heard.kind, sizeof heard.kind, "%s", notice->kind);
         heard.from_error = oppclient_payload(notice, "from", heard.from, sizeof heard.from);
     }
+    snprintf(heard.name, sizeof heard.name, "%s", notice->name != NULL ? notice->name : "");
     if (heard.reply != NULL)
         heard.error = oppclient_reply(client, heard.reply);
     if (notice->event == OPPCLIENT_RESTORE_STATE && notice->state_size < sizeof heard.state)
@@ -356,6 +358,71 @@ static void messages_are_told_and_replied_to(void)
     close(host);
 }
 
+/* R-MSG-02, R-MSG-09, R-MSG-10 */
+static void notifications_are_scheduled(void)
+{
+    int host;
+    char much[4096];
+    char said[8192];
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(oppclient_schedule(client, &(oppclient_notification){.name = "tea", .after_ms = 1500}) == 1);
+    expect(host, "{\"schedule\":1,\"after_ms\":1500,\"name\":\"tea\"}");
+    CHECK(oppclient_schedule(client, &(oppclient_notification){
+                                         .name = "\"tea\"", .body = "ready", .action = "Pour", .sound = "bell",
+                                         .at_ms = 1796000000123, .repeats = OPPCLIENT_WEEKLY,
+                                         .time_zone = "Europe/Berlin"}) == 2);
+    expect(host, "{\"schedule\":2,\"at_ms\":1796000000123,\"name\":\"\\\"tea\\\"\",\"body\":\"ready\","
+                 "\"action\":\"Pour\",\"sound\":\"bell\",\"repeats\":\"weekly\",\"time_zone\":\"Europe/Berlin\"}");
+    CHECK(oppclient_pending(client) == 3);
+    expect(host, "{\"pending\":3}");
+    CHECK(oppclient_cancel(client, "tea") == 0 && oppclient_cancel(client, NULL) == 0);
+    expect(host, "{\"cancel\":\"tea\"}");
+    expect(host, "{\"cancelAll\":true}");
+
+    tell(host, "{\"at_ms\":1796000000123,\"event\":\"scheduled\",\"number\":2}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_SCHEDULED);
+    CHECK(heard.last.request == 2 && heard.last.at_ms == 1796000000123 && heard.last.id == 0);
+    tell(host, "{\"event\":\"scheduleRefused\",\"number\":1,\"reason\":\"too many\"}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_SCHEDULE_REFUSED);
+    CHECK(heard.last.request == 1 && strcmp(heard.reason, "too many") == 0);
+    tell(host, "{\"at_ms\":-5,\"event\":\"pending\",\"name\":\"tea\",\"number\":3}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_PENDING);
+    CHECK(heard.last.request == 3 && heard.last.at_ms == -5 && strcmp(heard.name, "tea") == 0);
+    tell(host, "{\"event\":\"pendingEnd\",\"number\":3}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_PENDING_END);
+    CHECK(heard.last.request == 3 && heard.name[0] == 0);
+    CHECK(!has_something(host));
+
+    tell(host, "{\"event\":\"didReceiveMessage\",\"id\":1,\"kind\":\"notification\",\"origin\":\"local\","
+               "\"payload\":\"{}\"}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.is_local == 1);
+    expect(host, "{\"answer\":1}");
+    tell(host, "{\"event\":\"didReceiveMessage\",\"id\":2,\"kind\":\"letter\",\"payload\":\"{}\"}\n");
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.is_local == 0);
+    expect(host, "{\"answer\":2}");
+
+    memset(much, 'x', sizeof much - 1);
+    much[sizeof much - 1] = 0;
+    for (size_t length = sizeof much - 120; length < sizeof much - 1; length++) {
+        much[length] = 0;
+        CHECK(oppclient_cancel(client, much) == 0 || oppclient_cancel(client, much) == -EINVAL);
+        much[length] = 'x';
+        while (has_something(host))
+            CHECK(recv(host, said, sizeof said, 0) > 0);
+    }
+    oppclient_notification bad[] = {
+        {.name = "a", .at_ms = 1, .after_ms = 1}, {.name = "a", .after_ms = -1}, {.name = "a", .body = much},
+        {.name = "a", .repeats = (oppclient_repeats)3},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(oppclient_schedule(client, &bad[i]) == -EINVAL);
+    CHECK(oppclient_schedule(client, &(oppclient_notification){.name = "\xff"}) == -EILSEQ);
+    CHECK(oppclient_cancel(client, much) == -EINVAL && oppclient_cancel(client, "\xff") == -EILSEQ);
+    CHECK(!has_something(host) && oppclient_pending(client) == 4);
+    oppclient_close(client);
+    close(host);
+}
+
 /* Sends a question about a file of the folder. */
 static void ask_about(int host, const char *event, int id, const char *file)
 {
@@ -487,6 +554,7 @@ int main(void)
     a_state_is_saved_and_taken();
     sockets_are_handed_over();
     messages_are_told_and_replied_to();
+    notifications_are_scheduled();
     a_host_that_is_none_is_left();
     joining_fails_with_a_reason();
     close(listener);

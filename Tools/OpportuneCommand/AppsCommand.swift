@@ -13,7 +13,8 @@ struct AppsCommand: ParsableCommand {
       says how that was found: group, what its control group counts, files that it read first included; else pss, of a page \
       that several processes have a share for each, as of adopted programs; rss where the kernel tells no more. \
       hibernated_by says how an app is hibernated: paged out, or saved state, with which it is started anew; its notes why.
-      kept_sockets says for how many sockets of its program what comes has a suspended app go on.
+      kept_sockets says for how many sockets of its program what comes has a suspended app go on, scheduled how many local \
+      notifications of it are to fire.
 
       Example: opportune apps --json
       """)

@@ -205,7 +205,10 @@ struct HostCommand: ParsableCommand {
         sweep
         ? nil
         : try HostBus(bus, log: { printToStandardError("Note: \($0.printable)") }, host: { running.host })
-      if let bus { configuration.changed = { bus.tell($0) } }
+      if let bus {
+        configuration.changed = { bus.tell($0) }
+        configuration.notified = { bus.tell($0) }
+      }
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       if sweep {
         let left = host.apps().map(\.id.printable)

@@ -64,7 +64,7 @@ struct ClientLineProperty: DocumentProperty {
       for text in [
         try text(line.event), try text(line.launch), try text(line.name), try text(line.error),
         try text(line.reason),
-        try text(line.file), try text(line.kind), try text(line.payload),
+        try text(line.file), try text(line.kind), try text(line.origin), try text(line.payload),
       ] {
         guard text.isEmpty || string.contains("\\") || document.range(of: Data(text.utf8)) != nil else {
           throw Violation("\(text.debugDescription) is not in the line")
@@ -89,6 +89,7 @@ struct ClientLineProperty: DocumentProperty {
       ("reason", try text(line.reason), MemoryLayout.size(ofValue: line.reason)),
       ("file", try text(line.file), MemoryLayout.size(ofValue: line.file)),
       ("kind", try text(line.kind), MemoryLayout.size(ofValue: line.kind)),
+      ("origin", try text(line.origin), MemoryLayout.size(ofValue: line.origin)),
       ("payload", try text(line.payload), MemoryLayout.size(ofValue: line.payload)),
     ]
     for (key, found, size) in texts {
@@ -107,10 +108,11 @@ struct ClientLineProperty: DocumentProperty {
     let (socket, size) = (Int64(bytes.byte()) - 128, UInt64(bytes.byte()) << 32)
     var members = [
       "\"id\":\(id)", "\"grace_s\":\(Double(quarters) / 4)", "\"ok\": \(ok)", "\"socket\":\(socket)",
-      "\"bytes\":\(size)",
+      "\"bytes\":\(size)", "\"number\":\(socket)", "\"at_ms\":\(-socket)",
     ]
     var expected: [String: Any] = [:]
-    for key in ["event", "launch", "name", "error", "reason", "file", "kind", "payload"] where bytes.flag() {
+    for key in ["event", "launch", "name", "error", "reason", "file", "kind", "origin", "payload"]
+    where bytes.flag() {
       let unit = bytes.choice(["a", "é", "\"", "\\", "\n", "😀", "\u{1}", "€b"])
       let meant = String(repeating: unit, count: Int(bytes.byte()) * (bytes.flag() ? 4 : 1))
       expected[key] = meant
@@ -123,8 +125,9 @@ struct ClientLineProperty: DocumentProperty {
     guard found.id == id, found.grace_ns == quarters * 250_000_000, found.ok == ok else {
       throw Violation("id is \(found.id), grace \(found.grace_ns) ns, ok \(found.ok)")
     }
-    guard found.socket == socket, found.bytes == size else {
-      throw Violation("socket is \(found.socket), with \(found.bytes) bytes")
+    guard found.socket == socket, found.bytes == size, found.number == socket, found.at_ms == -socket else {
+      throw Violation(
+        "socket is \(found.socket), with \(found.bytes) bytes; number \(found.number), at \(found.at_ms)")
     }
   }
 

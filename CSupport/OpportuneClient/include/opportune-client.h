@@ -70,6 +70,10 @@ typedef enum oppclient_event {
     OPPCLIENT_LEFT = 34, /* the host has gone, or has left this program: `reason` says why; nothing follows */
     OPPCLIENT_KEEP_ALIVE_BEGAN = 35,
     OPPCLIENT_KEEP_ALIVE_REFUSED = 36, /* `reason` says why */
+    OPPCLIENT_SCHEDULED = 37,        /* by `request`; it fires at `at_ms` */
+    OPPCLIENT_SCHEDULE_REFUSED = 38, /* by `request`; `reason` says why */
+    OPPCLIENT_PENDING = 39,          /* of `request`: one that is to fire, its `name` and `at_ms` */
+    OPPCLIENT_PENDING_END = 40,      /* of `request`: those were all */
     /* A question that this version does not know. */
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;
@@ -97,6 +101,10 @@ typedef struct oppclient_notice {
     const char *OPPCLIENT_NULLABLE kind;
     const char *OPPCLIENT_NULLABLE payload;
     oppclient_launch launch; /* of DID_FINISH_LAUNCHING; 0: of another */
+    int is_local;            /* of MESSAGE: whether it is a notification that the app has scheduled */
+    int64_t request; /* of SCHEDULED, SCHEDULE_REFUSED, PENDING, PENDING_END: as that function returned */
+    int64_t at_ms;   /* of SCHEDULED, PENDING: in milliseconds since 1970 */
+    const char *OPPCLIENT_NULLABLE name; /* of PENDING, as long as the handler runs */
 } oppclient_notice;
 
 /*
@@ -220,6 +228,52 @@ int64_t oppclient_keep_alive(oppclient *OPPCLIENT_NONNULL client, int descriptor
  * closes it. Errors as of oppclient_end_task.
  */
 int oppclient_let_go(oppclient *OPPCLIENT_NONNULL client, int64_t socket);
+
+/* How often a notification fires. */
+typedef enum oppclient_repeats {
+    OPPCLIENT_ONCE = 0,
+    OPPCLIENT_DAILY = 1, /* at the same time of its time zone */
+    OPPCLIENT_WEEKLY = 2
+} oppclient_repeats;
+
+/* A local notification, UTF-8; what is 0 or NULL is left out. */
+typedef struct oppclient_notification {
+    const char *OPPCLIENT_NONNULL name; /* the program's own, of 1 to 64 bytes */
+    const char *OPPCLIENT_NULLABLE body; /* what the user reads */
+    const char *OPPCLIENT_NULLABLE action; /* the title of its button */
+    const char *OPPCLIENT_NULLABLE sound; /* the name of a sound */
+    int64_t at_ms; /* when, in milliseconds since 1970; one in the past fires at once. 0: by `after_ms` */
+    int64_t after_ms; /* how long from when the host has it; the wall clock decides, as it may be set */
+    oppclient_repeats repeats;
+    const char *OPPCLIENT_NULLABLE time_zone; /* whose changes of time repeats follow; NULL: UTC */
+} oppclient_notification;
+
+/*
+ * Has the host tell this app something at a time, in whatever state it is then: by OPPCLIENT_MESSAGE, of the
+ * kind "notification", with `name`, `body`, `action` and `sound` in its payload. One that is suspended or
+ * hibernated goes on for it, and is suspended again after the answer; one that has a manifest and does not
+ * run is started in background. One of the same name is replaced. It stays where the program leaves the host
+ * or ends, until the app has ended, or for good where it has a manifest; not where the host ends.
+ *
+ * It has been scheduled, or is refused, when SCHEDULED or SCHEDULE_REFUSED comes, as a 65th of an app.
+ * Returns the number of the request, more than 0; -EINVAL where both times are there, one is not possible, or
+ * the texts are too long for a line of 4,096 bytes; -EILSEQ, -ENOBUFS where the host does not read, -EPIPE
+ * after OPPCLIENT_LEFT.
+ */
+int64_t oppclient_schedule(
+    oppclient *OPPCLIENT_NONNULL client, const oppclient_notification *OPPCLIENT_NONNULL notification);
+
+/*
+ * The notification of this name does not fire; NULL: none of the app. Also where there is none. Errors as
+ * above.
+ */
+int oppclient_cancel(oppclient *OPPCLIENT_NONNULL client, const char *OPPCLIENT_NULLABLE name);
+
+/*
+ * Asks what is to fire: PENDING comes for each, the next first, then PENDING_END. Returns the number of the
+ * request; errors as above.
+ */
+int64_t oppclient_pending(oppclient *OPPCLIENT_NONNULL client);
 
 /* Leaves the host, which treats the program as one that knows nothing of it from then on. */
 void oppclient_close(oppclient *OPPCLIENT_NULLABLE client);

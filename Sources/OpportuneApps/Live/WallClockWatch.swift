@@ -3,9 +3,12 @@ import Foundation
 import Glibc
 
 /// Detects that the machine's wall clock was set, or has advanced while the machine slept. (R-MSG-10)
-final class WallClockWatch: Sendable {
+package final class WallClockWatch: Sendable {
   /// `nil` where the kernel has no such alarm: changes are not detected then.
   private let thread: DescriptorThread?
+
+  /// - Parameter wasSet: called on a thread of its own.
+  package convenience init(calling wasSet: @escaping @Sendable () -> Void) { self.init(wasSet: wasSet) }
 
   /// - Parameters:
   ///   - alarm: a descriptor that is readable, without blocking, when the clock was set; closed here. Below

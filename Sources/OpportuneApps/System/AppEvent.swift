@@ -93,7 +93,7 @@ public struct Message: Sendable, Hashable {
 
   /// The message that an app receives for its own notification: kind "notification", with body, action and
   /// sound in the payload.
-  init(_ notification: LocalNotification) {
+  package init(_ notification: LocalNotification) {
     self.init("notification", payload: ["body": notification.body], origin: .local)
     payload["action"] = notification.action
     payload["sound"] = notification.sound

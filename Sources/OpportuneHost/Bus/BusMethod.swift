@@ -164,6 +164,7 @@ enum BusMethod: String, CaseIterable {
           }
           try writer.entry("kept_by", "as") { try writer.texts(app.keptBy) }
           try writer.entry("kept_sockets", "u") { try writer.count(app.keptSockets) }
+          try writer.entry("scheduled", "u") { try writer.count(app.scheduled) }
           try writer.entry("notes", "as") { try writer.texts(app.notes) }
         }
       }
@@ -190,11 +191,13 @@ enum BusMethod: String, CaseIterable {
 enum BusSignal: String, CaseIterable {
   case stateChanged = "StateChanged"
   case ended = "Ended"
+  case notified = "Notified"
 
   var values: BusMethod.Values {
     switch self {
     case .stateChanged: [("name", "s"), ("state", "s")]
     case .ended: [("name", "s")]
+    case .notified: [("name", "s"), ("body", "s"), ("action", "s"), ("sound", "s")]
     }
   }
 }

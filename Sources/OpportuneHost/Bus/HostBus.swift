@@ -1,6 +1,7 @@
 internal import COpportuneHost
 import Foundation
 internal import Glibc
+internal import OpportuneApps
 internal import OpportuneBase
 
 /// `org.opportune.Host1` on D-Bus: the requests of the socket as methods, and signals of what changes.
@@ -28,7 +29,13 @@ package final class HostBus: @unchecked Sendable {
   private static let patience: Duration = .seconds(5)
   /// A bus that was lost is looked for so often, each time after twice as long, from a second on.
   private static let longestSearch = 10
-  /// Changes that wait for the bus; of more the oldest are dropped.
+  /// What is told by signals.
+  private enum News {
+    case change(AppChange)
+    case notified(FiredNotification)
+  }
+
+  /// News that wait for the bus; of more the oldest are dropped.
   private static let mostPending = 4096
 
   private let choice: Choice
@@ -37,7 +44,7 @@ package final class HostBus: @unchecked Sendable {
   /// Told of changes, and of the end.
   private let event: Int32
   private let lock = Lock()
-  private var pending: [AppChange] = []
+  private var pending: [News] = []
   private var isServing = false
   private var isOver = false
 
@@ -68,10 +75,15 @@ package final class HostBus: @unchecked Sendable {
   }
 
   /// Takes changes that are to be told of. Any thread; never blocks.
-  package func tell(_ changes: [AppChange]) {
+  package func tell(_ changes: [AppChange]) { tell(changes.map(News.change)) }
+
+  /// Takes a notification that has fired, the same.
+  package func tell(_ fired: FiredNotification) { tell([.notified(fired)]) }
+
+  private func tell(_ news: [News]) {
     lock.withLock {
       guard isServing else { return }
-      pending += changes
+      pending += news
       if pending.count > Self.mostPending { pending.removeFirst(pending.count - Self.mostPending) }
     }
     opp_host_event_tell(event)
@@ -180,13 +192,13 @@ package final class HostBus: @unchecked Sendable {
     while true {
       let handled = opp_bus_process(bus)
       if handled < 0 { return .lost(-handled) }
-      let (changes, isOver) = lock.withLock {
+      let (news, isOver) = lock.withLock {
         defer { pending = [] }
         return (pending, self.isOver)
       }
       if isOver { return .ended }
-      for change in changes {
-        do { try emit(change, bus) } catch { return .lost((error as? BusFailure)?.number ?? EIO) }
+      for one in news {
+        do { try emit(one, bus) } catch { return .lost((error as? BusFailure)?.number ?? EIO) }
       }
       if handled > 0 { continue }
       let waited = opp_bus_wait(bus, event)
@@ -196,13 +208,29 @@ package final class HostBus: @unchecked Sendable {
     }
   }
 
-  private func emit(_ change: AppChange, _ bus: OpaquePointer) throws {
-    let signal: BusSignal = change.state == nil ? .ended : .stateChanged
+  private func emit(_ news: News, _ bus: OpaquePointer) throws {
+    let (signal, texts): (BusSignal, [String]) =
+      switch news {
+      case .change(let change):
+        if let state = change.state {
+          (.stateChanged, [change.name, state])
+        } else {
+          (.ended, [change.name])
+        }
+      case .notified(let fired):
+        // D-Bus has no value for none.
+        (
+          .notified,
+          [
+            fired.app, fired.notification.body, fired.notification.action ?? "",
+            fired.notification.sound ?? "",
+          ]
+        )
+      }
     var made: OpaquePointer?
     try BusFailure.check(opp_bus_signal(bus, &made, Self.path, Self.name, signal.rawValue))
     try write(made, on: bus) { writer in
-      try writer.text(change.name)
-      if let state = change.state { try writer.text(state) }
+      for text in texts { try writer.text(text) }
     }
   }
 

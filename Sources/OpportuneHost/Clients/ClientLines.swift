@@ -3,7 +3,8 @@ internal import OpportuneApps
 
 /// What a program that has joined says: one line of JSON.
 ///
-/// Exactly one of `answer`, `begin`, `end`, `keepAlive` and `letGo` is there.
+/// Exactly one of `answer`, `begin`, `end`, `keepAlive`, `letGo`, `schedule`, `cancel`, `cancelAll` and
+/// `pending` is there.
 struct ClientSaid: Decodable, Sendable, Hashable {
   /// The number of the question that is answered.
   var answer: UInt64?
@@ -11,7 +12,7 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var reply: String?
   /// A background task begins; the number is the program's own.
   var begin: Int64?
-  /// What it is for, for people; for `begin`.
+  /// For `begin`: what it is for, for people; for `schedule`: the program's own for the notification.
   var name: String?
   /// A background task is over.
   var end: Int64?
@@ -19,20 +20,75 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var keepAlive: Int64?
   /// A socket is not kept alive any more.
   var letGo: Int64?
+  /// A local notification is to fire; the number, of the request, is the program's own.
+  var schedule: Int64?
+  /// For `schedule`: when, in milliseconds since 1970; else `after`.
+  var at: Int64?
+  /// For `schedule`: how long from now, in milliseconds.
+  var after: Int64?
+  /// For `schedule`: `never`, by default, `daily` or `weekly`.
+  var repeats: String?
+  /// For `schedule`: whose changes of time repeats follow; UTC by default.
+  var timeZone: String?
+  /// For `schedule`: what the user reads.
+  var body: String?
+  /// For `schedule`: the title of its button.
+  var action: String?
+  /// For `schedule`: the name of a sound.
+  var sound: String?
+  /// The notification of this name is not to fire.
+  var cancel: String?
+  /// None is to fire.
+  var cancelAll: Bool?
+  /// It asks what is to fire; the number, of the request, is the program's own.
+  var pending: Int64?
+
+  enum CodingKeys: String, CodingKey {
+    case answer, reply, begin, name, end, keepAlive, letGo, schedule, repeats, body, action, sound, cancel,
+      cancelAll, pending
+    case at = "at_ms"
+    case after = "after_ms"
+    case timeZone = "time_zone"
+  }
 
   /// - Returns: `nil` where it is no such line.
   static func read(_ line: some DataProtocol) -> ClientSaid? {
     guard let said = try? JSONDecoder().decode(ClientSaid.self, from: Data(line)) else { return nil }
     let verbs = [
       said.answer != nil, said.begin != nil, said.end != nil, said.keepAlive != nil, said.letGo != nil,
+      said.schedule != nil, said.cancel != nil, said.cancelAll != nil, said.pending != nil,
     ].count { $0 }
     return verbs == 1 ? said : nil
+  }
+
+  /// What `schedule` asks for.
+  func notification(wall: Double) throws(ProcessHostError) -> LocalNotification {
+    guard let repeats = LocalNotification.Repeat(rawValue: repeats ?? "never") else {
+      let expected = LocalNotification.Repeat.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ProcessHostError(
+        .value("repeats of the notification", "'\(repeats ?? "")'", "expected one of \(expected)"))
+    }
+    guard (at == nil) != (after == nil) else {
+      throw ProcessHostError(
+        .value(
+          "the time of the notification", at == nil ? "missing" : "there twice", "expected at_ms or after_ms")
+      )
+    }
+    if let after, after < 0 {
+      throw ProcessHostError(.value("after_ms of the notification", "\(after)", "expected 0 or more"))
+    }
+    let date = at.map { Double($0) / 1000 } ?? wall + Double(after ?? 0) / 1000
+    return LocalNotification(
+      fireDate: .instant(date), timeZone: timeZone ?? "UTC", repeats: repeats, body: body ?? "",
+      action: action,
+      sound: sound)
   }
 }
 
 /// What the host says to a program that has joined: one line of JSON.
 struct ClientTold: Encodable {
-  /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`, `left`.
+  /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`, `scheduled`,
+  /// `scheduleRefused`, `pending`, `pendingEnd`, `left`.
   var event: String
   /// Of a question, which is to be answered.
   var id: UInt64?
@@ -50,13 +106,22 @@ struct ClientTold: Encodable {
   var kind: String?
   /// The same: an object of JSON, as a text.
   var payload: String?
-  /// For `taskRefused`, `keepAliveRefused` and `left`: why, for people.
+  /// The same: `local` of the app's own notification; of others nothing.
+  var origin: Message.Origin?
+  /// For `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`: that of the request.
+  var number: Int64?
+  /// For `pending`: the notification's.
+  var name: String?
+  /// For `scheduled`, `pending`: when it fires, in milliseconds since 1970.
+  var at: Int64?
+  /// For `taskRefused`, `keepAliveRefused`, `scheduleRefused` and `left`: why, for people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
 
   enum CodingKeys: String, CodingKey {
-    case event, id, launch, task, socket, bytes, file, kind, payload, reason
+    case event, id, launch, task, socket, bytes, file, kind, payload, origin, number, name, reason
+    case at = "at_ms"
     case grace = "grace_s"
   }
 }

@@ -86,6 +86,7 @@ final class ProgramClient {
     (told.launch, told.task, told.file) = (question.launch, question.task, question.file)
     (told.socket, told.bytes) = (question.arrival?.socket, question.arrival?.bytes)
     (told.kind, told.payload) = (question.message?.kind, question.message?.payloadText)
+    told.origin = question.message?.origin == .local ? .local : nil
     tell(told)
   }
 
@@ -161,7 +162,8 @@ final class ProgramClient {
       } else if let said = ClientSaid.read(line) {
         result.append(said)
       } else {
-        fail("a line is none of answer, begin, end, keepAlive and letGo")
+        fail(
+          "a line is none of answer, begin, end, keepAlive, letGo, schedule, cancel, cancelAll and pending")
       }
       unread.removeFirst(end + 1)
     }

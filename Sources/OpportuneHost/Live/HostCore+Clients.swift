@@ -65,6 +65,12 @@ extension HostCore {
         keepAlive(number, of: app, client)
       } else if let number = said.letGo {
         client.letGo(number)
+      } else if let number = said.schedule {
+        schedule(number, said, of: app, client)
+      } else if let number = said.pending {
+        tellPending(number, of: app, client)
+      } else if said.cancel != nil || said.cancelAll == true {
+        notifications.cancel(said.cancel, of: app.name)
       }
     }
     look(at: app)

@@ -152,7 +152,8 @@ extension HostCore {
       AppEntry(
         id: name, pids: [], state: LifecycleState.Operational.hibernated.rawValue, cgroup: nil, cpuSeconds: 0,
         memoryBytes: 0, memoryBy: nil, hibernatedBy: .savedState, keptBy: [],
-        keptSockets: 0, notes: [PageOut.Purpose.hibernation.rawValue + state.note])
+        keptSockets: 0, scheduled: notifications.count(of: name),
+        notes: [PageOut.Purpose.hibernation.rawValue + state.note])
     }
   }
 

@@ -56,6 +56,10 @@ final class HostCore {
   var outcomes: [String: ProcessHostError] = [:]
   /// What has become of messages, for who asks.
   var messages = MessageLedger()
+  /// What programs have scheduled.
+  var notifications = NotificationLedger()
+  /// Wakes the host when the wall clock is set; `nil`: nothing was scheduled yet.
+  var clockWatch: WallClockWatch?
 
   /// - Parameters:
   ///   - runAside: runs what takes long, on another thread.
@@ -344,7 +348,8 @@ final class HostCore {
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
-        keptSockets: app.client?.sockets.count ?? 0, notes: app.notes + app.limits.notes)
+        keptSockets: app.client?.sockets.count ?? 0, scheduled: notifications.count(of: app.name),
+        notes: app.notes + app.limits.notes)
       return (entry, app.memory)
     }
     return (running + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
@@ -362,6 +367,7 @@ final class HostCore {
     lookAtPageOuts()
     lookAtGroups()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
+    fireNotifications()
     carryOut(front.advance(front: frontApp?.name, now: now))
     for app in apps.values {
       look(at: app)
@@ -386,7 +392,8 @@ final class HostCore {
         looksAtSockets(of: $0), $0.joinsUntil,
       ].compactMap(\.self)
     }
-    return (own + [system.nextDeadline, front.leavesAt, looksAtGroups].compactMap(\.self)).min()
+    return (own + [system.nextDeadline, front.leavesAt, looksAtGroups, notificationFires].compactMap(\.self))
+      .min()
   }
 
   /// One member of an app has ended: watches another, or the app has ended.
@@ -435,6 +442,7 @@ final class HostCore {
     app.pageOut?.cancel()
     app.pageIn?.cancel()
     messages.lose(app.name, "the app has ended")
+    forgetNotifications(of: app)
     app.client?.close("the app has ended")
     app.client = nil
     front.ended(app.name)

@@ -1,3 +1,4 @@
+import Foundation
 internal import Glibc
 internal import OpportuneApps
 
@@ -155,11 +156,13 @@ package struct AppEntry: Sendable, Hashable, Codable {
   package var keptBy: [String]
   /// Its sockets for which what comes reanimates it.
   package var keptSockets: Int
+  /// Its local notifications that are to fire.
+  package var scheduled: Int
   /// What could not be done for it.
   package var notes: [String]
 
   package enum CodingKeys: String, CodingKey {
-    case id, pids, state, cgroup, notes
+    case id, pids, state, cgroup, scheduled, notes
     case cpuSeconds = "cpu_s"
     case memoryBytes = "memory_bytes"
     case memoryBy = "memory_by"
@@ -180,6 +183,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
     try container.encode(hibernatedBy, forKey: .hibernatedBy)
     try container.encode(keptBy, forKey: .keptBy)
     try container.encode(keptSockets, forKey: .keptSockets)
+    try container.encode(scheduled, forKey: .scheduled)
     try container.encode(notes, forKey: .notes)
   }
 }
@@ -237,6 +241,11 @@ package struct HostConfiguration: Sendable {
   package var log: @Sendable (String) -> Void = { _ in }
   /// Called when apps have come, changed state or ended, on any thread. It may not call the host, nor block.
   package var changed: (@Sendable ([AppChange]) -> Void)?
+  /// Called when a local notification of an app fires, for who shows it, on any thread. It may not call the
+  /// host, nor block.
+  package var notified: (@Sendable (FiredNotification) -> Void)?
+  /// What local notifications fire by: seconds since 1970.
+  package var wallClock: @Sendable () -> Double = { Date().timeIntervalSince1970 }
   /// Devices that apps in background may not open.
   package var deniedDevices = DeviceList.ordinary
   /// Whether apps in background have no network but the machine's own, unless their manifest says so.

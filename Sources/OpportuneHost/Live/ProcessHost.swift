@@ -216,11 +216,13 @@ package final class ProcessHost: Sendable {
 
   /// Those that have a manifest, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
-    let running = engine.locked { Set($0.apps.keys).union($0.endedWithState.map(\.id)) }
+    let (running, notifications) = engine.locked {
+      (Set($0.apps.keys).union($0.endedWithState.map(\.id)), $0.notifications)
+    }
     return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
       AppEntry(
         id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: nil, keptBy: [], keptSockets: 0, notes: [])
+        hibernatedBy: nil, keptBy: [], keptSockets: 0, scheduled: notifications.count(of: $0.name), notes: [])
     }
   }
 

@@ -7,9 +7,11 @@
 import Foundation
 import OpportuneClient
 
-/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; `finish NAME`, which
-/// takes an hour, unless its time is over before; or a named pipe, `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started
-/// anew as it was, it is hibernated also where there is no swap.
+/// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; `finish NAME`,
+/// which takes an hour, unless its time is over before; a notification that it is to hear of after so many
+/// seconds, `remind SECONDS`, `reminders` for what is to come, `forget` for none of them; or a named pipe,
+/// `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started anew as
+/// it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
   func willEnterForeground() async { say("comes to the front") }
@@ -22,7 +24,11 @@ struct Program: RestartableProgramDelegate {
   func saveState() async -> [UInt8]? { Array("page 7".utf8) }
   func restoreState(_ state: [UInt8]) async { say("was at \(String(decoding: state, as: UTF8.self))") }
   func reply(to message: Message) async -> String? {
-    say("has a message '\(message.kind)' of \(message.payload["from"] ?? "nobody")")
+    if message.origin == .local {
+      say("is reminded: \(message.payload["body"] ?? "")")
+    } else {
+      say("has a message '\(message.kind)' of \(message.payload["from"] ?? "nobody")")
+    }
     return "read"
   }
   func didReceive(_ notice: AppNotice) async { say("has heard '\(await feed.read())'") }
@@ -82,6 +88,20 @@ do {
           say("has no time: \(error)")
         } catch {}  // cancelled: it has put away what it had
       }
+    } else if line.hasPrefix("remind ") {
+      do {
+        let date = Date() + (Double(line.dropFirst(7)) ?? 0)
+        try await host.schedule(
+          LocalNotification(fireDate: .instant(date.timeIntervalSince1970), body: "tea"), as: "reminder")
+        say("will be reminded")
+      } catch { say("cannot be reminded: \(error)") }
+    } else if line == "reminders" {
+      do {
+        let names = try await host.pendingNotifications().map(\.name)
+        say("is to hear of \(names.joined(separator: ", "))")
+      } catch { say("cannot ask: \(error)") }
+    } else if line == "forget" {
+      host.cancelLocalNotifications()
     } else if line.hasPrefix("listen ") {
       do {
         _ = try await host.keepAlive(await feed.open(String(line.dropFirst(7))))
