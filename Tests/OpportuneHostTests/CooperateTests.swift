@@ -106,7 +106,7 @@ private final class Program: JoinedHost {
     #expect(program.hosted.entry()?.scheduled == 1)
     program.say("forget")
     program.say("reminders")
-    #expect(try await program.lines(1) == ["is to hear of "])
+    #expect(try await program.lines(1) == ["is to hear of nothing"])
     #expect(program.hosted.entry()?.scheduled == 0)
     program.say("remind 1e15")
     #expect(try await program.lines(1).first?.hasPrefix("cannot be reminded: the date of the") == true)

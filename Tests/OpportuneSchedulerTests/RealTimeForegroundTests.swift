@@ -154,7 +154,7 @@ struct RealTimeForegroundTests {
     let gaps = times.compactMap(\.self).map { time in outsiders.map { $0.longestGap(in: time) }.max() ?? 0 }
       .sorted()
     #expect(gaps.count > hogs / 10, "they did begin in the class")
-    // Nine quanta for others of a busy machine, some of them of the class: a hog that stays is five times as long.
+    // Nine quanta for others of a busy machine, some of them of the class; a hog that stays takes fifty.
     let median = try #require(gaps.dropFirst(gaps.count / 2).first)
     #expect(median < 10 * UInt64(quantum / .nanoseconds(1)), "in ns, beside each hog: \(gaps)")
     #expect(try #require(await scheduler.statistics().realTimeForeground).jobsLeft > 0)

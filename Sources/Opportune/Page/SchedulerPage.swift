@@ -3,6 +3,7 @@ import OpportuneBase
 public import OpportuneIO
 import OpportuneMemory
 public import OpportuneScheduler
+import Synchronization
 import SystemPackage
 
 /// A page for the browsers of this machine that shows a running scheduler, each second anew: its apps, their
@@ -22,8 +23,8 @@ public final class SchedulerPage: Sendable {
   /// Where the page is, token included: who can read it may look.
   public let address: String
 
-  private let listener: Listener
-  private let io: AppIO
+  /// Until it is closed: who keeps the page after that keeps no app.
+  private let listening: Mutex<(listener: Listener, io: AppIO)?>
 
   /// Makes an app of the scheduler, and listens.
   ///
@@ -36,13 +37,19 @@ public final class SchedulerPage: Sendable {
   public init(of scheduler: Scheduler, through broker: IOBroker, port: UInt16 = 0) async throws {
     let app = try scheduler.makeApp(named: "page")
     let io = try broker.makeIO(for: app)
-    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: port))
+    let listener: Listener
+    do {
+      listener = try await io.listen(on: .ipv4("127.0.0.1", port: port))
+    } catch {
+      await io.terminate()
+      throw error
+    }
     guard case .ipv4(_, let port) = try listener.address() else {
       preconditionFailure("a socket that was bound to an IPv4 address has another")
     }
     let site = LocalSite(printer: "the program", numbers: "/scheduler.json")
     address = "http://127.0.0.1:\(port)/?token=\(site.token)"
-    (self.listener, self.io) = (listener, io)
+    listening = Mutex((listener, io))
     app.task {
       try? await LocalSite.serve(listener, on: app, through: io) { request in
         if let refusal = site.refusal(of: request) { return refusal }
@@ -55,8 +62,13 @@ public final class SchedulerPage: Sendable {
 
   /// Ends the page: connections are closed, and the port is free. Later calls do nothing.
   public func close() async {
-    try? await listener.close()
-    await io.terminate()
+    let ending = listening.withLock { listening in
+      defer { listening = nil }
+      return listening
+    }
+    guard let ending else { return }
+    try? await ending.listener.close()
+    await ending.io.terminate()
   }
 
   // MARK: Numbers

@@ -98,7 +98,7 @@ do {
     } else if line == "reminders" {
       do {
         let names = try await host.pendingNotifications().map(\.name)
-        say("is to hear of \(names.joined(separator: ", "))")
+        say("is to hear of \(names.isEmpty ? "nothing" : names.joined(separator: ", "))")
       } catch { say("cannot ask: \(error)") }
     } else if line == "forget" {
       host.cancelLocalNotifications()
