@@ -4,7 +4,6 @@ pub const OPPORTUNE_VERSION_MAJOR: u32 = 0;
 pub const OPPORTUNE_VERSION_MINOR: u32 = 1;
 pub const OPPORTUNE_VERSION_PATCH: u32 = 0;
 pub const OPPORTUNE_VERSION: u32 = 256;
-pub const OPPORTUNE_NAME_MAX: u32 = 64;
 pub const OPPORTUNE_NO_CEILING: i32 = -1;
 pub type size_t = std::os::raw::c_ulong;
 pub type __int32_t = std::os::raw::c_int;
