@@ -31,7 +31,7 @@ let package = Package(
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "NIOPosix", package: "swift-nio"),
       ]),
-    // The server that `scripts/bench-handlers` loads with wrk.
+    // The server that `scripts/test-integrations bench` loads with wrk.
     .executableTarget(
       name: "HandlersBench",
       dependencies: [
