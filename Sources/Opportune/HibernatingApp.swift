@@ -4,7 +4,8 @@ import OpportuneMemory
 
 /// An app whose state can be saved to the hibernation store and restored. (R-LIFE-07, R-MEM-05)
 ///
-/// Nothing is written for other apps; they are terminated instead of hibernated.
+/// Nothing is written for other apps; they are terminated instead of hibernated. So is an app with more to
+/// write, without its caches, than ``RemovalPolicy/hibernatesUpTo``, by default 32 MB.
 public protocol HibernatingApp: AppDelegate {
   /// Returns what the app needs to continue later, and releases it. It need not include what can be made
   /// again. Memory that the app has reported with ``AppMemory/setOutside(bytes:)`` counts as released until

@@ -80,7 +80,8 @@ final class BrokerCore: @unchecked Sendable {
       record.wasInFront.store(true, ordering: .relaxed)
     }
     record.isLeaving.store(false, ordering: .relaxed)
-    record.hasReturnedAll.store(false, ordering: .relaxed)
+    // Who is gone may be told so again after it has returned all: it stays away, and nothing more comes.
+    if standing != .gone { record.hasReturnedAll.store(false, ordering: .relaxed) }
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
     forEachRegion { region, view in
       if updateDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }

@@ -176,6 +176,7 @@ private let megabyte: UInt64 = 1_000_000
     try front.setOutside(bytes: 50 * megabyte)
     #expect(removed.all.isEmpty)
     gone.finishReturning()
+    gone.setStanding(.gone)
     #expect(broker.relieve().removals.map(\.app) == [other.number])
     // Back and away again, it is waited for once more.
     gone.setStanding(.active)

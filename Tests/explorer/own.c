@@ -14,9 +14,10 @@
 
 static char text[1 << 20];
 
-/* Where the source has the access that a race was found at. */
+/* Where the source has the plain access that a race was found at. */
 static void tell_place(oppx *explorer) {
     char command[200];
+    if (oppx_last_plain(explorer) == NULL) return;
     snprintf(command, sizeof command, "addr2line -s -e /proc/%d/exe %p 2>/dev/null", (int)getpid(),
              (void *)((uintptr_t)oppx_last_plain(explorer) - 1));
     FILE *answer = popen(command, "r");

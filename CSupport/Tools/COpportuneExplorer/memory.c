@@ -389,10 +389,12 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
     uintptr_t offset = (uintptr_t)location->object - (uintptr_t)x->arena;
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + location->size; at += GRANULE)
         for (int t = 0; t < OPPX_THREADS; t++)
-            if (granule_of(x, at)->read.at[t] > thread->known.at[t])
+            if (granule_of(x, at)->read.at[t] > thread->known.at[t]) {
+                x->plain_code = NULL; /* the last plain access may be another one */
                 oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time "
                           "(at +%zu)",
                           x->running, t, (size_t)at);
+            }
     thread->visible = thread->hash;
     location->stored.at[x->running] = clock_of(x);
     if (location->count == HISTORY) {
