@@ -2,7 +2,8 @@
 public struct MemoryConfiguration: Sendable {
   /// The resource that limits memory.
   public enum Limit: Sendable, Hashable {
-    /// A budget in bytes for all apps of this broker; the critical point lies below it (``gauge``). (R-MEM-03)
+    /// A budget in bytes for all apps of this broker; the critical point lies below it, see ``gauge``.
+    /// (R-MEM-03)
     case budget(UInt64)
     /// The machine's memory, or that of the program's memory cgroup where that is less.
     case machine
