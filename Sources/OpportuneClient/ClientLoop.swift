@@ -98,23 +98,41 @@ final class ClientLoop: @unchecked Sendable {
 
   // MARK: What the program asks for
 
-  func begin(
-    _ name: String, _ handler: @escaping @Sendable (BackgroundTask) async -> Void
-  ) async -> Result<Int64, HostConnectionError> {
+  /// Waits for the host's answer to a request.
+  ///
+  /// - Parameters:
+  ///   - badInput: the code where the library refuses what it was given.
+  ///   - say: returns the request's number, or -errno.
+  ///   - waits: keeps who waits, by that number. Both are called with the lock held.
+  private func ask<Answer: Sendable>(
+    ofBadInput badInput: HostConnectionError.Code? = nil, _ say: (OpaquePointer) -> Int64,
+    waits: (Int64, Waits<Answer>) -> Void
+  ) async -> Result<Answer, HostConnectionError> {
     await withCheckedContinuation { continuation in
       let refused: HostConnectionError? = lock.withLock {
         guard let client else { return HostConnectionError(.left(reason)) }
-        let number = oppclient_begin_task(client, name)
-        switch number {
-        case 1...:
-          begun[number] = continuation
-          expired[number] = handler
+        let number = say(client)
+        guard number <= 0 else {
+          waits(number, continuation)
           return nil
-        case Int64(-EINVAL), Int64(-EILSEQ): return HostConnectionError(.taskName(name))
-        default: return HostConnectionError(.system(Int32(clamping: -number)))
         }
+        if let badInput, [Int64(-EINVAL), Int64(-EILSEQ)].contains(number) {
+          return HostConnectionError(badInput)
+        }
+        return HostConnectionError(.system(Int32(clamping: -number)))
       }
       if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    }
+  }
+
+  func begin(
+    _ name: String, _ handler: @escaping @Sendable (BackgroundTask) async -> Void
+  ) async -> Result<Int64, HostConnectionError> {
+    await ask(ofBadInput: .taskName(name)) { client in
+      oppclient_begin_task(client, name)
+    } waits: { number, waits in
+      begun[number] = waits
+      expired[number] = handler
     }
   }
 
@@ -127,15 +145,10 @@ final class ClientLoop: @unchecked Sendable {
   }
 
   func keepAlive(_ descriptor: Int32) async -> Result<Int64, HostConnectionError> {
-    await withCheckedContinuation { continuation in
-      let refused: HostConnectionError? = lock.withLock {
-        guard let client else { return HostConnectionError(.left(reason)) }
-        let number = oppclient_keep_alive(client, descriptor)
-        guard number > 0 else { return HostConnectionError(.system(Int32(clamping: -number))) }
-        kept[number] = continuation
-        return nil
-      }
-      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    await ask {
+      oppclient_keep_alive($0, descriptor)
+    } waits: {
+      kept[$0] = $1
     }
   }
 
@@ -151,19 +164,10 @@ final class ClientLoop: @unchecked Sendable {
     guard let fires = notification.nextFire(after: now, isFirst: true) else {
       return .failure(HostConnectionError(.fireDate(notification.fireDate)))
     }
-    return await withCheckedContinuation { continuation in
-      let refused: HostConnectionError? = lock.withLock {
-        guard let client else { return HostConnectionError(.left(reason)) }
-        let number = Self.schedule(client, notification, fires, name)
-        switch number {
-        case 1...:
-          scheduled[number] = (name, continuation)
-          return nil
-        case Int64(-EINVAL): return HostConnectionError(.notificationLength(name))
-        default: return HostConnectionError(.system(Int32(clamping: -number)))
-        }
-      }
-      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    return await ask(ofBadInput: .notificationLength(name)) { client in
+      Self.schedule(client, notification, fires, name)
+    } waits: {
+      scheduled[$0] = (name, $1)
     }
   }
 
@@ -196,15 +200,10 @@ final class ClientLoop: @unchecked Sendable {
   }
 
   func pending() async -> Result<[PendingNotification], HostConnectionError> {
-    await withCheckedContinuation { continuation in
-      let refused: HostConnectionError? = lock.withLock {
-        guard let client else { return HostConnectionError(.left(reason)) }
-        let number = oppclient_pending(client)
-        guard number > 0 else { return HostConnectionError(.system(Int32(clamping: -number))) }
-        lists[number] = ([], continuation)
-        return nil
-      }
-      if let refused { continuation.resume(returning: .failure(refused)) } else { tellThread() }
+    await ask {
+      oppclient_pending($0)
+    } waits: {
+      lists[$0] = ([], $1)
     }
   }
 

@@ -37,14 +37,15 @@ public final class SchedulerPage: Sendable {
   public init(of scheduler: Scheduler, through broker: IOBroker, port: UInt16 = 0) async throws {
     let app = try scheduler.makeApp(named: "page")
     let io = try broker.makeIO(for: app)
-    let listener: Listener
+    let (listener, bound): (Listener, SocketAddress)
     do {
       listener = try await io.listen(on: .ipv4("127.0.0.1", port: port))
+      bound = try listener.address()
     } catch {
       await io.terminate()
       throw error
     }
-    guard case .ipv4(_, let port) = try listener.address() else {
+    guard case .ipv4(_, let port) = bound else {
       preconditionFailure("a socket that was bound to an IPv4 address has another")
     }
     let site = LocalSite(printer: "the program", numbers: "/scheduler.json")
