@@ -113,6 +113,12 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     timerfd_settime(timer, absolute ? TFD_TIMER_ABSTIME : 0, &when, NULL);
 }
 
+/* It goes off no more, until it is set again. */
+static inline void opp_timer_disarm(int timer) {
+    struct itimerspec never = {.it_value = {0}};
+    timerfd_settime(timer, 0, &never, NULL);
+}
+
 /* Creates an eventfd. opp_timer_wait() takes it beside timers; opp_notifier_notify() makes it readable.
  * Returns the descriptor, or -errno. */
 static inline int opp_notifier_open(void) {

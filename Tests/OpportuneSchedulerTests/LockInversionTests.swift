@@ -195,4 +195,33 @@ import Testing
       statistics.lockInversions == 0 && statistics.lockHoldersRaised == 0 && statistics.cpusCleared == 0)
     try await scheduler.shutdown()
   }
+
+  // R-CPU-02
+  /// A worker that sleeps after a request disarms the look that was armed for its sake. In several tries:
+  /// where others keep a request off the CPU for long, the look at it comes first, and rightly.
+  @Test func thereIsNoLookAfterARequestThatIsOver() async throws {
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent)
+    let front = try engine.makeApp(named: "front", band: .foreground)
+    let back = try engine.makeApp(named: "back", band: .background)
+    let looks = { engine.monitor.lockCounts.looks.load(ordering: .relaxed) }
+    let requests = 200
+    var least = UInt64.max
+    for tries in 1...5 where least >= UInt64(requests / 2) {
+      let (before, answered) = (looks(), Record<Bool>())
+      try back.submit {
+        for _ in 0..<requests {
+          _ = try? front.submit {
+            spinCPU(microseconds: 2 * LockWatch.leastToDisarm / 1000)
+            answered.add(true)
+          }
+          spinCPU(milliseconds: 1)
+        }
+      }
+      _ = await answered.reaching(requests)
+      least = min(least, looks() - before)
+      if tries > 1 { print("try \(tries): \(least) looks at the least") }
+    }
+    #expect(least < requests / 2)
+    await engine.end()
+  }
 }

@@ -325,6 +325,20 @@ static void test_alarms(unsigned rounds) {
     CHECK(opp_alarms_wait(alarms) == 1u << 1);
     opp_alarms_set(alarms, 0, 1); /* in the past */
     CHECK(opp_alarms_wait(alarms) == 1u << 0);
+    /* The last to leave disarms it, gone off or not; who leaves before does not. */
+    opp_alarms_enter(alarms, 1);
+    opp_alarms_enter(alarms, 1);
+    opp_alarms_arm(alarms, 1, 1000000);
+    opp_alarms_leave(alarms, 1, 1000000, true);
+    CHECK(opp_alarms_wait(alarms) == 1u << 1);
+    opp_alarms_arm(alarms, 1, 1000000);
+    opp_alarms_leave(alarms, 1, 1000000, true);
+    opp_alarms_set(alarms, 0, opp_now_ns() + 3000000);
+    CHECK(opp_alarms_wait(alarms) == 1u << 0);
+    opp_alarms_enter(alarms, 1);
+    opp_alarms_arm(alarms, 1, 1000000);
+    opp_alarms_leave(alarms, 1, 1000000, false);
+    CHECK(opp_alarms_wait(alarms) == 1u << 1);
     /* What was done before an arming is seen after the wait that it ends. */
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, ringer, (void *)(uintptr_t)rounds) == 0);

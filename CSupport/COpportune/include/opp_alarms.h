@@ -20,6 +20,14 @@ void opp_alarms_destroy(opp_alarms *_Nonnull alarms);
  */
 void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns);
 
+/*
+ * The caller, any thread, is inside something from now on, or no more, for the sake of which alarm `which` is
+ * armed. Enter before opp_alarms_arm(). If `disarms`, the last to leave disarms the alarm: one system call if
+ * it was armed. If somebody enters meanwhile, it is armed again, to go off in `delay_ns`.
+ */
+void opp_alarms_enter(opp_alarms *_Nonnull alarms, uint32_t which);
+void opp_alarms_leave(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns, bool disarms);
+
 /* The waiting thread only: sets alarm `which` to go off at `at_ns` (CLOCK_MONOTONIC), whatever it was set
  * to. */
 void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns);

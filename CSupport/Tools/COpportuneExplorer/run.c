@@ -255,6 +255,14 @@ void oppx_timer_set(int timer) {
     if (NOTED(x)) note_step(x, "timer %d is set", timer);
 }
 
+void oppx_timer_disarm(int timer) {
+    oppx *x = oppx_self;
+    run_point(x);
+    x->timer_armed[timer] = false;
+    timer_step(x, timer, 9);
+    if (NOTED(x)) note_step(x, "timer %d is disarmed", timer);
+}
+
 void oppx_notifier_ring(int timer) {
     oppx *x = oppx_self;
     run_point(x);

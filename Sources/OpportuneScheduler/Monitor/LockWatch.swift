@@ -7,13 +7,16 @@ internal import OpportuneBase
 /// within both together, 0.9 ms, of its leaving the CPU, and 0.1 ms later in the first look at it, since the
 /// clock is not read as each job begins. Who waits elsewhere, or for a CPU, cannot begin to wait for a lock
 /// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
-/// once a quantum only, so that what is blocked for long costs nothing. A plain value: clocks in, questions
-/// out.
+/// once a quantum only, so that what is blocked for long costs nothing. While no worker runs jobs of the
+/// foreground, no look is armed. A plain value: clocks in, questions out.
 package struct LockWatch: Sendable {
   package typealias Slice = InversionPolicy.Slice
 
   /// Between two looks, in nanoseconds, while foreground jobs run beside others that stand lower.
   package static let interval: UInt64 = 700_000
+  /// How long a worker must have run jobs of the foreground, in nanoseconds, for it to disarm the look when
+  /// it sleeps. That and to arm it again are two system calls, a look some thirty times as much.
+  package static let leastToDisarm: UInt64 = 50_000
   /// How long a job must have been off the CPU since a look until it is asked, in nanoseconds.
   package static let patience: UInt64 = 200_000
   /// How long a job that waits elsewhere, or for a lock of a stranger, is looked at each time, in

@@ -12,6 +12,8 @@ extension Monitor {
     var watch = LockWatch()
     var helps: [InversionPolicy.Slice: Help] = [:]
     var hasWarned = false
+    /// The monitor is among those for whose sake the looks are.
+    var isInside = false
     /// The next look leaves out nobody; set once a quantum.
     var isThorough = false
 
@@ -60,6 +62,7 @@ extension Monitor {
   /// clock for each worker inside such a job; what a job waits for is asked only once it has used no CPU time
   /// for a while.
   func lookAtLocks(_ engine: Engine) {
+    lockCounts.looks.add(1, ordering: .relaxed)  // a statistic
     let now = opp_now_ns()
     let isThorough = locks.isThorough
     locks.isThorough = false
@@ -89,6 +92,11 @@ extension Monitor {
       }
     }
     if !waits.isEmpty || !locks.policy.isIdle { act(on: waits, now, engine) }
+    // Help is taken back in time though nobody is inside who needs it.
+    if locks.policy.isHelping != locks.isInside {
+      locks.isInside.toggle()
+      if locks.isInside { enterForeground() } else { leaveForeground(disarms: false) }
+    }
     if locks.policy.isHelping || inside.mayInvert || !agree(inside, now, engine) { armLocks() }
   }
 
@@ -292,4 +300,5 @@ struct LockCounts: ~Copyable, Sendable {
   let inversions = Atomic<UInt64>(0)
   let raised = Atomic<UInt64>(0)
   let cleared = Atomic<UInt64>(0)
+  let looks = Atomic<UInt64>(0)
 }

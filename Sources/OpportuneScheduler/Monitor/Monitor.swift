@@ -206,6 +206,13 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
+  /// A worker runs jobs of the foreground from now on, or runs none any more. While none does, no look is for
+  /// locks. `disarms`: whether it is worth a system call to say so.
+  func enterForeground() { opp_alarms_enter(alarms, Alarm.locks.rawValue) }
+  func leaveForeground(disarms: Bool) {
+    opp_alarms_leave(alarms, Alarm.locks.rawValue, LockWatch.interval, disarms)
+  }
+
   func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, LockWatch.interval) }
 
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The

@@ -182,6 +182,9 @@ public struct SchedulerStatistics: Sendable {
   public let lockHoldersRaised: UInt64
   /// Holders of such locks, where the process may not raise them, whose CPU demoted work left to them.
   public let cpusCleared: UInt64
+  /// Times that the scheduler has looked for such waits: each 0.7 ms at most, while foreground jobs run
+  /// beside others that stand lower. Each takes some 20 µs of a CPU.
+  public let lockLooks: UInt64
 
   /// What apps' targets leave the background, and why.
   public let backgroundShare: BackgroundShare
@@ -214,5 +217,6 @@ public struct SchedulerStatistics: Sendable {
     lockInversions = engine.monitor.lockCounts.inversions.load(ordering: .relaxed)
     lockHoldersRaised = engine.monitor.lockCounts.raised.load(ordering: .relaxed)
     cpusCleared = engine.monitor.lockCounts.cleared.load(ordering: .relaxed)
+    lockLooks = engine.monitor.lockCounts.looks.load(ordering: .relaxed)
   }
 }

@@ -47,6 +47,8 @@ final class Worker: @unchecked Sendable {
   private var hasAccount = false
   /// The sleep for which the running slice's task is about to suspend.
   private var sleep: SleepTimer?
+  /// When the worker began to run jobs of the foreground, since it last slept; nil where it runs others.
+  private var inForegroundSince: UInt64?
   /// The worker has parked since it passed the lead, and parks no more.
   private var owesLead = false
   /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
@@ -176,6 +178,7 @@ final class Worker: @unchecked Sendable {
       opp_worker_begin(raw, consumer)
       loop()
     }
+    leaveForeground(at: 0)
     batch.flush()
     if let consumer { opp_consumer_destroy(consumer) }
     opp_thread_set_worker(nil)
@@ -204,6 +207,7 @@ final class Worker: @unchecked Sendable {
 
   /// Parks until there is something to do. Returns false when the thread is to end.
   private func park() -> Bool {
+    let since = lastEnd
     lastEnd = nil
     batch.flush()
     app = nil
@@ -216,8 +220,9 @@ final class Worker: @unchecked Sendable {
       if engine.isDraining { engine.monitor.ring() }
       var parked = opp_worker_begin_park(raw)
       if parked == .OPP_PARKED_SLEEPS {
-        // Before the sleep and not after it, where a job waits for these three system calls.
+        // Before the sleep and not after it, where a job waits for these system calls.
         usage.anchorIfUsed(report.meter)
+        leaveForeground(at: since ?? 0)
         repeat {
           var harvest = opp_harvest()
           parked = opp_worker_end_park(raw, &harvest)
@@ -368,6 +373,12 @@ final class Worker: @unchecked Sendable {
         band: taken.band, rank: taken.rank, base: entry.base.index, is_real_time: isInClass))
     engine.monitor.armTick()
     if isInClass { engine.monitor.armClass() }
+    if band == .background {
+      leaveForeground(at: start)
+    } else if inForegroundSince == nil {
+      inForegroundSince = start
+      engine.monitor.enterForeground()
+    }
     engine.monitor.armLocksIfDue(band, depth: depth)
   }
 
@@ -387,6 +398,14 @@ final class Worker: @unchecked Sendable {
       return
     }
     apply(level: level, depth: depth)
+  }
+
+  /// The worker sleeps, or runs jobs of the background. After a short while it says nothing to the kernel:
+  /// who sleeps and wakes so often would only do that.
+  private func leaveForeground(at time: UInt64) {
+    guard let since = inForegroundSince else { return }
+    inForegroundSince = nil
+    engine.monitor.leaveForeground(disarms: time.saturatingSubtract(since) >= LockWatch.leastToDisarm)
   }
 
   /// Enters the real-time foreground for a fresh job, or leaves it. From job to job neither is usual, so

@@ -265,6 +265,7 @@ uint64_t oppx_tick(void);
 int oppx_timer_open(void);
 void oppx_timer_close(int timer);
 void oppx_timer_set(int timer);
+void oppx_timer_disarm(int timer);
 void oppx_notifier_ring(int timer); /* as an eventfd: what was done before is known to who reads it */
 uint32_t oppx_timer_wait(const int *_Nonnull timers, uint32_t count);
 bool oppx_timer_read(int timer);

@@ -95,6 +95,10 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     oppx_timer_set(timer);
 }
 
+static inline void opp_timer_disarm(int timer) {
+    oppx_timer_disarm(timer);
+}
+
 static inline int opp_notifier_open(void) {
     return oppx_timer_open();
 }
