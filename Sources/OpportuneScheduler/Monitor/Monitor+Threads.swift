@@ -2,6 +2,44 @@ internal import COpportune
 
 /// Limits on threads: how many workers may exist, how the pools share them, and the warning about it.
 extension Monitor {
+  /// How many workers can be had.
+  struct ThreadSupply {
+    /// The error of the kernel's last refusal of a thread.
+    var error: Int32 = 0
+    /// The kernel's limits on threads, as far as they can be read beforehand.
+    private(set) var limits = ThreadLimits()
+    /// What those leave; nil where there is none.
+    private var predicted: Int?
+    /// The number of workers at the last refusal of a thread, plus some for the time since; nil where none
+    /// was refused.
+    private var proven: Int?
+    private var hasWarned = false
+
+    var isUnlimited: Bool { predicted == nil && proven == nil }
+    var total: Int { [predicted, proven].compactMap(\.self).min() ?? .max }
+
+    mutating func refused(_ error: Int32, live: Int) {
+      self.error = error
+      proven = live
+    }
+
+    /// The limits were read anew. After a refusal more starts are tried.
+    ///
+    /// - Parameter room: for workers, beside `live`; nil is no limit.
+    mutating func follow(_ limits: ThreadLimits, room: Int?, live: Int) {
+      self.limits = limits
+      predicted = room.map { ThreadShares.total(room: $0, live: live) }
+      proven = proven.map { $0 + max(1, $0 / 4) }
+    }
+
+    /// Whether to warn of a shortage. Once: the warning holds until the limit is raised.
+    mutating func shouldWarn(isShort: Bool) -> Bool {
+      guard !hasWarned, predicted != nil, isShort else { return false }
+      hasWarned = true
+      return true
+    }
+  }
+
   /// Starts workers, one of each pool in turn and the foreground first, so that each pool gets some where
   /// threads are few.
   func startWorkers(_ engine: Engine) {
@@ -20,23 +58,17 @@ extension Monitor {
     pool.liveWorkers < pool.mostWorkers && opp_now_ns() >= pool.startsFrom
   }
 
-  /// Reads the kernel's limits on threads anew. After a refusal it also raises the proven number of workers,
-  /// so that more starts are tried.
+  /// Reads the kernel's limits on threads anew.
   func followThreadLimits(_ engine: Engine) {
-    threadLimits = engine.readThreadLimits()
-    let ownIsStarted = isSetUp.load(ordering: .relaxed)
-    predictedWorkers = threadLimits.room.map {
-      ThreadShares.total(room: ownIsStarted ? $0 : max(0, $0 - 1), live: live)
-    }
-    provenWorkers = provenWorkers.map { $0 + max(1, $0 / 4) }
+    let limits = engine.readThreadLimits()
+    let isOwnStarted = isSetUp.load(ordering: .relaxed)
+    threads.follow(limits, room: limits.room.map { isOwnStarted ? $0 : max(0, $0 - 1) }, live: live)
     shareThreads(engine)
   }
 
-  var isUnlimited: Bool { predictedWorkers == nil && provenWorkers == nil }
-
   /// Gives each pool its share of the workers that can be had.
   func shareThreads(_ engine: Engine) {
-    let total = [predictedWorkers, provenWorkers].compactMap(\.self).min() ?? .max
+    let total = threads.total
     let shares = ThreadShares(of: total, among: Set(engine.pools.map(\.pool)), width: engine.width)
     for pool in engine.pools {
       let most = shares.workers[pool.pool] ?? ThreadShares.fewest
@@ -44,18 +76,11 @@ extension Monitor {
       let attainable = min(most, pool.liveWorkers + max(0, total - live))
       if pool.share(most: most, attainable: attainable) { engine.resize(pool) }
     }
-    warnOfThreads(engine)
-  }
-
-  /// Logs the shortage of threads, once: the warning holds until the limit is raised.
-  private func warnOfThreads(_ engine: Engine) {
-    guard !hasWarnedOfThreads, predictedWorkers != nil,
-      engine.pools.contains(where: { $0.isShort(width: engine.width, engine.configuration) })
-    else { return }
-    hasWarnedOfThreads = true
+    let isShort = engine.pools.contains { $0.isShort(width: engine.width, engine.configuration) }
+    guard threads.shouldWarn(isShort: isShort) else { return }
     let workers = engine.pools.map { "\($0.mostWorkers) \($0.pool)" }.joined(separator: ", ")
     engine.log(
       .warning, "few threads are allowed: fewer long and blocked jobs run beside the others",
-      ["limits": "\(threadLimits)", "workers": "\(workers)"])
+      ["limits": "\(threads.limits)", "workers": "\(workers)"])
   }
 }

@@ -16,17 +16,53 @@ extension Monitor {
     var isSaid = false
   }
 
-  /// Notes a wait, once for each pair of apps and each suspension.
-  func noteSuspendedWait(of waiter: UInt64, for app: AppRecord, _ engine: Engine) {
-    suspendedWaits.removeAll { !$0.isSuspendedStill }
-    let wait = SuspendedWait(
-      app: app, waiter: waiter, generation: app.state.generation, ended: app.endedWaits,
-      look: opp_now_ns().saturatingAdd(engine.waitWarningDelay))
-    guard wait.isSuspendedStill, !suspendedWaits.contains(where: { $0.app === app && $0.waiter == waiter })
-    else {
-      return
+  /// The waits for suspended apps, each once for each pair of apps and each suspension.
+  struct SuspendedWaits {
+    private var waits: [SuspendedWait] = []
+
+    /// When to look at them next, or `.max`.
+    var next: UInt64 { waits.map(\.look).min() ?? .max }
+
+    mutating func note(of waiter: UInt64, for app: AppRecord, lookAt look: UInt64) {
+      waits.removeAll { !$0.isSuspendedStill }
+      let wait = SuspendedWait(
+        app: app, waiter: waiter, generation: app.state.generation, ended: app.endedWaits, look: look)
+      guard wait.isSuspendedStill, !waits.contains(where: { $0.app === app && $0.waiter == waiter }) else {
+        return
+      }
+      waits.append(wait)
     }
-    suspendedWaits.append(wait)
+
+    /// Takes those to warn of: who waits, of `apps`, and the suspended app. Others are looked at again
+    /// `delay` after `now`.
+    mutating func takeDue(
+      at now: UInt64, delay: UInt64, of apps: [AppRecord]
+    ) -> [(waiter: AppRecord, suspended: AppRecord)] {
+      guard !waits.isEmpty else { return [] }
+      waits.removeAll { !$0.isSuspendedStill }
+      var due: [(waiter: AppRecord, suspended: AppRecord)] = []
+      for (index, wait) in waits.enumerated() where wait.look <= now {
+        // Not yet a hang. Either a slice that ran at the suspension has not ended, and may be what is waited
+        // for. Or a wait has ended since the last look; it may have been this one, and the current one has
+        // only begun.
+        guard wait.app.waiter == nil || wait.app.isQuiet && wait.app.endedWaits == wait.ended else {
+          waits[index].ended = wait.app.endedWaits
+          waits[index].look = now.saturatingAdd(delay)
+          continue
+        }
+        waits[index].look = .max
+        guard let waiter = wait.waiting(of: apps) else { continue }
+        waits[index].isSaid = true
+        due.append((waiter, wait.app))
+      }
+      waits.removeAll { $0.look == .max && !$0.isSaid }
+      return due
+    }
+  }
+
+  func noteSuspendedWait(of waiter: UInt64, for app: AppRecord, _ engine: Engine) {
+    suspendedWaits.note(
+      of: waiter, for: app, lookAt: opp_now_ns().saturatingAdd(engine.waitWarningDelay))
   }
 
   /// Notes waits after an app has changed its band: its waits may be foreground waits now.
@@ -38,42 +74,26 @@ extension Monitor {
 
   /// Logs the warnings that are due. Returns when to call this again, or `.max`.
   func warnOfSuspendedWaits(_ engine: Engine) -> UInt64 {
-    guard !suspendedWaits.isEmpty else { return .max }
-    let now = opp_now_ns()
-    suspendedWaits.removeAll { !$0.isSuspendedStill }
-    for (index, wait) in suspendedWaits.enumerated() where wait.look <= now {
-      // Not yet a hang. Either a slice that ran at the suspension has not ended, and may be what is waited
-      // for. Or a wait has ended since the last look; it may have been this one, and the current one has only
-      // begun.
-      guard wait.app.waiter == nil || wait.app.isQuiet && wait.app.endedWaits == wait.ended else {
-        suspendedWaits[index].ended = wait.app.endedWaits
-        suspendedWaits[index].look = now.saturatingAdd(engine.waitWarningDelay)
-        continue
-      }
-      suspendedWaits[index].look = .max
-      guard let waiter = waiting(in: wait) else { continue }
-      suspendedWaits[index].isSaid = true
+    let due = suspendedWaits.takeDue(at: opp_now_ns(), delay: engine.waitWarningDelay, of: apps)
+    for (waiter, suspended) in due {
       engine.log(
         .warning, "foreground work waits for a suspended app, until that is resumed",
-        ["app": "\(waiter.name)", "suspended": "\(wait.app.name)"])
+        ["app": "\(waiter.name)", "suspended": "\(suspended.name)"])
     }
-    suspendedWaits.removeAll { $0.look == .max && !$0.isSaid }
-    return nextSuspendedLook
-  }
-
-  var nextSuspendedLook: UInt64 { suspendedWaits.map(\.look).min() ?? .max }
-
-  /// The waiting app; nil where nothing waits any more, or the waiting app has ended, is suspended or is in
-  /// the background.
-  private func waiting(in wait: SuspendedWait) -> AppRecord? {
-    guard wait.app.waiter != nil else { return nil }
-    return apps.first {
-      $0.number == wait.waiter && !$0.isGone && !$0.state.suspended && $0.band > .background
-    }
+    return suspendedWaits.next
   }
 }
 
 extension Monitor.SuspendedWait {
+  /// The waiting app; nil where nothing waits any more, or the waiting app has ended, is suspended or is in
+  /// the background.
+  fileprivate func waiting(of apps: [AppRecord]) -> AppRecord? {
+    guard app.waiter != nil else { return nil }
+    return apps.first {
+      $0.number == waiter && !$0.isGone && !$0.state.suspended && $0.band > .background
+    }
+  }
+
   fileprivate var isSuspendedStill: Bool {
     let state = app.state
     return !app.isGone && state.suspended && state.generation == generation

@@ -68,13 +68,12 @@ extension Monitor {
 
   /// A worker could not be started, for want of a thread or of memory.
   func lacked(_ error: Int32, _ pool: PoolState, _ engine: Engine) {
-    threadError = error
-    provenWorkers = live
+    threads.refused(error, live: live)
     shareThreads(engine)
     guard pool.putOffStart(at: opp_now_ns()) else { return }
     engine.log(
       .warning, "no thread for a worker",
-      ["pool": "\(pool.pool)", "error": "\(error)", "workers": "\(live)", "limits": "\(threadLimits)"])
+      ["pool": "\(pool.pool)", "error": "\(error)", "workers": "\(live)", "limits": "\(threads.limits)"])
   }
 
   /// Tries failed starts of workers again, if something still waits for them. Returns when to call this

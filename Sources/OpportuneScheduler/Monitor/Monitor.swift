@@ -70,17 +70,8 @@ final class Monitor: @unchecked Sendable {
   /// The number of apps at which ended apps are removed from the list.
   private var appsToSweep = 16
   var live = 0
-  /// The error of the kernel's last refusal of a thread.
-  var threadError: Int32 = 0
-  /// The kernel's limits on threads, as far as they can be read beforehand; nil is no limit.
-  var threadLimits = ThreadLimits()
-  var predictedWorkers: Int?
-  /// The number of workers at the last refusal of a thread, plus some for the time since; nil where none was
-  /// refused.
-  var provenWorkers: Int?
-  var hasWarnedOfThreads = false
-  /// Waits for suspended apps.
-  var suspendedWaits: [SuspendedWait] = []
+  var threads = ThreadSupply()
+  var suspendedWaits = SuspendedWaits()
   var locks = Locks()
   let lockCounts = LockCounts()
   var targets = Targets()
@@ -144,7 +135,7 @@ final class Monitor: @unchecked Sendable {
     begin()
     throw SchedulerError(
       .threadsUnavailable,
-      "the kernel gave \(given) of \(wanted) threads, then error \(threadError); one for each pool and one to watch them "
+      "the kernel gave \(given) of \(wanted) threads, then error \(threads.error); one for each pool and one to watch them "
         + "are the least (is a limit of processes or threads reached?)")
   }
 
@@ -161,7 +152,7 @@ final class Monitor: @unchecked Sendable {
       Unmanaged.passRetained(self).toOpaque())
     if result == 0 { return true }
     Unmanaged.passUnretained(self).release()
-    threadError = -result
+    threads.error = -result
     return false
   }
 
@@ -338,7 +329,7 @@ final class Monitor: @unchecked Sendable {
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
       if !worker.hasWorked { lacked(ENOMEM, worker.pool, engine) }
-      if !isUnlimited { shareThreads(engine) }
+      if !threads.isUnlimited { shareThreads(engine) }
       if opp_pool_sleeping(worker.pool.raw) == 0 { _ = spawn(worker.pool, engine) }
       // The worker did not look at the queues after it had returned its run token.
       engine.wakeIfReady(worker.pool)
@@ -439,7 +430,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {
     fetch(engine)
-    if min(timers.nextFire ?? .max, nextStart(engine), nextSuspendedLook) < published { ring() }
+    if min(timers.nextFire ?? .max, nextStart(engine), suspendedWaits.next) < published { ring() }
   }
 
   private func checkWaiters() {
