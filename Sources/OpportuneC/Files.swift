@@ -32,10 +32,10 @@
     // Sendable: it is handed over with the request, as the header says.
     let bytes: UnsafeMutableRawBufferPointer
 
-    init(_ start: UnsafeRawPointer?, _ count: Int) throws {
+    init(_ start: UnsafeRawPointer?, _ count: Int, atLeast least: Int = 1) throws {
       guard let start else { throw Refusal.invalid("bytes is NULL") }
-      guard (1...1 << 30).contains(count) else {
-        throw Refusal.invalid("count is \(count); expected 1 to \(1 << 30)")
+      guard (least...1 << 30).contains(count) else {
+        throw Refusal.invalid("count is \(count); expected \(least) to \(1 << 30)")
       }
       bytes = UnsafeMutableRawBufferPointer(start: UnsafeMutableRawPointer(mutating: start), count: count)
     }
@@ -71,14 +71,14 @@
   }
 
   /// Carries out an operation, and has the calling thread wait for it.
-  private func waited<Success: Sendable>(
+  func waited<Success: Sendable>(
     _ operation: @escaping @Sendable () async throws -> Success
   ) throws -> Success {
     try waiting(-1, for: "the operation has not ended") { await result(operation) }.get()
   }
 
   /// Carries out a request, and has the caller wait where it has given no completion.
-  private func request(
+  func request(
     of own: CApp, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?,
     _ operation: @escaping @Sendable (AppIO) async throws -> Int64
   ) throws -> Int64 {
@@ -99,9 +99,9 @@
     return 0
   }
 
-  private func limit(_ timeout: Int64) -> Duration? { timeout < 0 ? nil : .nanoseconds(timeout) }
+  func limit(_ timeout: Int64) -> Duration? { timeout < 0 ? nil : .nanoseconds(timeout) }
 
-  private func descriptor(_ number: CInt) throws -> FileDescriptor {
+  func descriptor(_ number: CInt) throws -> FileDescriptor {
     guard number >= 0 else { throw Refusal(EBADF, "descriptor is \(number)") }
     return FileDescriptor(rawValue: number)
   }
@@ -109,21 +109,6 @@
   private func offset(_ number: Int64) throws -> Int64? {
     guard number >= -1 else { throw Refusal.invalid("offset is \(number); expected 0 or more, or -1") }
     return number < 0 ? nil : number
-  }
-
-  /// `unix:/path`, `[::1]:80` or `127.0.0.1:80`.
-  private func address(_ pointer: UnsafePointer<CChar>?) throws -> SocketAddress {
-    guard let text = try text(pointer, "address") else { throw Refusal.invalid("address is NULL") }
-    let expected = "expected unix:/path, [::1]:80 or 127.0.0.1:80"
-    if text.hasPrefix("unix:") { return .unix(String(text.dropFirst(5))) }
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
-      throw Refusal.invalid("address is \(text.prefix(64).debugDescription); \(expected)")
-    }
-    let host = text[..<colon]
-    if host.hasPrefix("["), host.hasSuffix("]") {
-      return .ipv6(String(host.dropFirst().dropLast()), port: port)
-    }
-    return .ipv4(String(host), port: port)
   }
 
   // MARK: Files
@@ -208,132 +193,6 @@
         try await io.synchronize(file, within: limit(timeout))
         return 0
       }
-    }
-  }
-
-  // MARK: Sockets
-
-  @c @implementation
-  public func opportune_connect(
-    _ app: OpaquePointer?, _ to: UnsafePointer<CChar>?, _ timeout: Int64,
-    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
-  ) -> Int64 {
-    call {
-      let own = try CApp.at(app)
-      let to = try address(to)
-      return try request(of: own, completion, context) { io in
-        Int64(try await io.connect(to: to, within: limit(timeout)).rawValue)
-      }
-    }
-  }
-
-  @c @implementation
-  public func opportune_receive(
-    _ app: OpaquePointer?, _ socket: CInt, _ bytes: UnsafeMutableRawPointer?, _ count: Int,
-    _ timeout: Int64, _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
-  ) -> Int64 {
-    call {
-      let own = try CApp.at(app)
-      let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
-      return try request(of: own, completion, context) { io in
-        let buffer = try IOBuffer(count: memory.bytes.count)
-        let count = try await io.receive(socket, into: buffer, within: limit(timeout))
-        try memory.takeOver(buffer, count)
-        return Int64(count)
-      }
-    }
-  }
-
-  @c @implementation
-  public func opportune_send(
-    _ app: OpaquePointer?, _ socket: CInt, _ bytes: UnsafeRawPointer?, _ count: Int, _ timeout: Int64,
-    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
-  ) -> Int64 {
-    call {
-      let own = try CApp.at(app)
-      let (socket, memory) = (try descriptor(socket), try Memory(bytes, count))
-      return try request(of: own, completion, context) { io in
-        try await io.send(socket, from: try memory.copied(), within: limit(timeout))
-        return Int64(memory.bytes.count)
-      }
-    }
-  }
-
-  final class CListener: Handled, Sendable {
-    static let kind: UInt8 = 4
-    static let label = "a listener"
-
-    let app: CApp
-    let listener: Listener
-
-    init(_ app: CApp, _ listener: Listener) {
-      self.app = app
-      self.listener = listener
-    }
-  }
-
-  @c @implementation
-  public func opportune_listen(
-    _ app: OpaquePointer?, _ on: UnsafePointer<CChar>?, _ backlog: CInt,
-    _ listener: UnsafeMutablePointer<OpaquePointer?>?
-  ) -> CInt {
-    call {
-      let result = try required(listener, "listener")
-      result.pointee = nil
-      let own = try CApp.at(app)
-      try own.checkIsAlive()
-      let (io, on) = (try own.makeIO(), try address(on))
-      let made = try waited { try await io.listen(on: on, backlog: Int(backlog)) }
-      do {
-        result.pointee = try CListener(own, made).open()
-      } catch {
-        try waited { try await made.close() }
-        throw error
-      }
-      return 0
-    }
-  }
-
-  @c @implementation
-  public func opportune_accept(
-    _ listener: OpaquePointer?, _ timeout: Int64, _ completion: opportune_completion?,
-    _ context: UnsafeMutableRawPointer?
-  ) -> Int64 {
-    call {
-      let own = try CListener.at(listener)
-      let inner = own.listener
-      return try request(of: own.app, completion, context) { _ in
-        Int64(try await inner.accept(within: limit(timeout)).rawValue)
-      }
-    }
-  }
-
-  @c @implementation
-  public func opportune_listener_port(_ listener: OpaquePointer?) -> CInt {
-    call {
-      try CListener.with(listener) { own in
-        do throws(IOError) {
-          return switch try own.listener.address() {
-          case .ipv4(_, let port), .ipv6(_, let port): CInt(port)
-          case .unix: 0
-          }
-        } catch {
-          throw Refusal(error)
-        }
-      }
-    }
-  }
-
-  @c @implementation
-  public func opportune_listener_close(_ listener: OpaquePointer?) -> CInt {
-    call {
-      guard listener != nil else { return 0 }
-      let own = try CListener.at(listener)
-      // To one caller alone.
-      try CListener.release(listener)
-      let inner = own.listener
-      try waited { try await inner.close() }
-      return 0
     }
   }
 #endif

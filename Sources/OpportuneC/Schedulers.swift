@@ -112,6 +112,7 @@
       settings.max_apps = UInt32(configuration.maximumApps)
       settings.spare_delay = UInt64(configuration.spareDelay.clampedNanoseconds)
       settings.statistics = 1
+      settings.foreground_share = 0.7
       return settings
     }
 
@@ -158,6 +159,14 @@
       configuration.spareDelay = .nanoseconds(Int64(clamping: spare_delay))
       if try Self.choose(Int32(clamping: real_time), [false, true], "settings.real_time") {
         configuration.pools.insert(.realTime)
+      }
+      let shares = ForegroundClass.shareRange
+      guard shares.contains(foreground_share) else {
+        throw Refusal.invalid("settings.foreground_share is \(foreground_share); expected \(shares)")
+      }
+      if foreground_quantum > 0 {
+        configuration.foregroundClass = .realTime(
+          quantum: .nanoseconds(Int64(clamping: foreground_quantum)), share: foreground_share)
       }
       configuration.collectsStatistics = try Self.choose(
         Int32(clamping: statistics), [false, true], "settings.statistics")
@@ -273,6 +282,17 @@
             sleeping: UInt32(clamping: pool.sleeping), reserved: 0, wakeups: pool.wakeups,
             replaced: pool.replaced)
         }
+      }
+      if let realTime = known.realTimeForeground {
+        let access =
+          switch realTime.access {
+          case .refused: OPPORTUNE_ACCESS_REFUSED
+          case .realtimeKit: OPPORTUNE_ACCESS_REALTIME_KIT
+          case .roundRobin: OPPORTUNE_ACCESS_ROUND_ROBIN
+          }
+        figures.real_time_access = access.rawValue
+        figures.real_time_left = realTime.jobsLeft
+        figures.real_time_exhausted = realTime.exhausted
       }
       fill(place, size, figures)
       return 0

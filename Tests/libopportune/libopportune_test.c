@@ -1,8 +1,11 @@
 /* libopportune as a C program sees it: each accepted job ends once, misuse is an error, waits end. */
+#define _GNU_SOURCE
 #include <opportune.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define CHECK(condition)                                                                                \
@@ -265,17 +269,28 @@ static void test_settings(void) {
     REFUSE(spare_delay, 1);
     REFUSE(real_time, 2);
     REFUSE(statistics, UINT32_MAX);
+    REFUSE(foreground_quantum, 99999);
+    REFUSE(foreground_quantum, UINT64_MAX);
+    REFUSE(foreground_share, 0.91);
+    REFUSE(foreground_share, __builtin_nan(""));
 #undef REFUSE
     changed = defaults;
     changed.recovery = 7;
     refuse(&changed, "recovery is 7");
+    /* What an earlier header has no room for keeps its default. */
+    changed = defaults;
+    changed.size = offsetof(opportune_settings, foreground_quantum);
+    changed.foreground_share = 7;
+    opportune_scheduler *scheduler = NULL;
+    CHECK(opportune_scheduler_create(&changed, &scheduler) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
     /* What a later header has behind the end, and this library does not know. */
     struct {
         opportune_settings known;
         uint64_t later;
     } longer = {defaults, 0};
     longer.known.size = sizeof longer;
-    opportune_scheduler *scheduler = NULL;
+    scheduler = NULL;
     CHECK(opportune_scheduler_create(&longer.known, &scheduler) == 0);
     CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
     longer.later = 1;
@@ -294,6 +309,59 @@ static void test_settings(void) {
     CHECK(opportune_app_create(scheduler, "b", OPPORTUNE_BACKGROUND, &second) == -ENOSPC && second == NULL);
     CHECK(opportune_app_set_band(app, OPPORTUNE_REAL_TIME) == -ENOTSUP);
     CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
+static int class_of_job, class_at_end;
+
+static int kernel_class(void) {
+    return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+}
+
+static void stay_real_time(void *unused) {
+    (void)unused;
+    class_of_job = kernel_class();
+    while (class_of_job == SCHED_RR && kernel_class() == SCHED_RR) continue;
+    class_at_end = kernel_class();
+}
+
+static opportune_scheduler_statistics read_all(opportune_scheduler *scheduler) {
+    opportune_scheduler_statistics all;
+    CHECK(opportune_scheduler_read_statistics(scheduler, &all, sizeof all, in_time) == 0);
+    return all;
+}
+
+/* R-CPU-01, R-CPU-06: a foreground job begins at SCHED_RR where that was asked for and is allowed, and leaves
+ * it with its quantum; all leave it with their share of the CPU. */
+static void test_real_time_foreground(void) {
+    opportune_settings settings;
+    CHECK(opportune_settings_init(&settings, sizeof settings) == 0);
+    CHECK(settings.foreground_quantum == 0 && settings.foreground_share == 0.7);
+    opportune_scheduler *scheduler = create();
+    CHECK(read_all(scheduler).real_time_access == OPPORTUNE_ACCESS_UNASKED);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+
+    settings.foreground_quantum = 10000000;
+    settings.foreground_share = 0.05; /* half of this quantum */
+    CHECK(opportune_scheduler_create(&settings, &scheduler) == 0);
+    uint32_t access = read_all(scheduler).real_time_access;
+    CHECK(access >= OPPORTUNE_ACCESS_REFUSED && access <= OPPORTUNE_ACCESS_ROUND_ROBIN);
+    if (access == OPPORTUNE_ACCESS_ROUND_ROBIN) {
+        opportune_app *app = make_app(scheduler, OPPORTUNE_FOREGROUND);
+        CHECK(opportune_submit(app, stay_real_time, NULL) == 0);
+        CHECK(opportune_app_wait(app, in_time) == 0);
+        CHECK(class_of_job == SCHED_RR && class_at_end == SCHED_OTHER);
+        CHECK(read_all(scheduler).real_time_left > 0);
+        /* Five quanta are far from the share of another setting. */
+        for (int i = 0; i < 4 && !read_all(scheduler).real_time_exhausted; i++) {
+            CHECK(opportune_submit(app, stay_real_time, NULL) == 0);
+            CHECK(opportune_app_wait(app, in_time) == 0);
+        }
+        CHECK(read_all(scheduler).real_time_exhausted > 0);
+        CHECK(opportune_app_release(app) == 0);
+    } else {
+        puts("skipped: jobs at SCHED_RR, which this process may not have");
+    }
     CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
 }
 
@@ -513,6 +581,157 @@ static void test_sockets(void) {
     CHECK(opportune_app_release(server) == 0 && opportune_app_release(client) == 0);
 }
 
+/* The kernel's value of an option. */
+static int option(int socket, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    CHECK(getsockopt(socket, level, name, &value, &size) == 0);
+    return value;
+}
+
+/* A host by its name, and options of sockets. */
+static void test_hosts_and_options(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *app = make_app(scheduler, OPPORTUNE_FOREGROUND);
+    opportune_listener *listener = NULL, *beside = NULL;
+    char address[OPPORTUNE_ADDRESS_SIZE], bytes[4] = "";
+    CHECK(opportune_listen_with(app, "127.0.0.1:0", 16, 0, 1, &listener) == 0);
+    int port = opportune_listener_port(listener);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    CHECK(opportune_listen(app, address, 16, &beside) == -EADDRINUSE);
+    CHECK(opportune_listen_with(app, address, 16, 1, 1, &beside) == 0);
+    CHECK(opportune_listener_close(beside) == 0);
+
+    int near = (int)opportune_connect_host(app, "localhost", port, in_time, NULL, NULL);
+    CHECK(near >= 0);
+    int far = (int)opportune_accept(listener, in_time, NULL, NULL);
+    CHECK(far >= 0);
+    CHECK(opportune_send(app, near, "name", 4, in_time, NULL, NULL) == 4);
+    CHECK(opportune_receive(app, far, bytes, sizeof bytes, in_time, NULL, NULL) == 4);
+    CHECK(memcmp(bytes, "name", 4) == 0);
+    told found = {.app = app};
+    CHECK(opportune_connect_host(app, "127.0.0.1", port, in_time, tell, &found) == 0);
+    CHECK(opportune_app_wait(app, in_time) == 0 && atomic_load(&found.count) == 1 && found.result >= 0);
+    CHECK(opportune_connect_host(app, "no host", port, in_time, NULL, NULL) == -EHOSTUNREACH);
+    CHECK(strstr(opportune_last_error(), "no host"));
+
+    CHECK(option(far, IPPROTO_TCP, TCP_NODELAY) == 0 && option(near, IPPROTO_TCP, TCP_NODELAY) != 0);
+    CHECK(opportune_get_socket_option(app, near, OPPORTUNE_NO_DELAY) == 1);
+    CHECK(opportune_get_socket_option(app, far, OPPORTUNE_NO_DELAY) == 0);
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_NO_DELAY, 0) == 0);
+    CHECK(option(near, IPPROTO_TCP, TCP_NODELAY) == 0);
+    struct {
+        int option, name;
+    } flags[] = {{OPPORTUNE_KEEP_ALIVE, SO_KEEPALIVE},
+                 {OPPORTUNE_REUSE_ADDRESS, SO_REUSEADDR},
+                 {OPPORTUNE_REUSE_PORT, SO_REUSEPORT}};
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
+        for (int on = 1; on >= 0; on--) {
+            CHECK(opportune_set_socket_option(app, near, flags[i].option, on) == 0);
+            CHECK(option(near, SOL_SOCKET, flags[i].name) == on);
+            CHECK(opportune_get_socket_option(app, near, flags[i].option) == on);
+        }
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_RECEIVE_BUFFER, 8192) == 0);
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_SEND_BUFFER, 16384) == 0);
+    CHECK(option(near, SOL_SOCKET, SO_RCVBUF) == 16384 && option(near, SOL_SOCKET, SO_SNDBUF) == 32768);
+    CHECK(opportune_get_socket_option(app, near, OPPORTUNE_RECEIVE_BUFFER) == 16384);
+    CHECK(opportune_get_socket_option(app, near, OPPORTUNE_SEND_BUFFER) == 32768);
+
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_KEEP_ALIVE, 2) == -EINVAL);
+    CHECK(strstr(opportune_last_error(), "value is 2"));
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_SEND_BUFFER, -1) == -EINVAL);
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_SEND_BUFFER, INT64_MAX) == -EINVAL);
+    CHECK(opportune_set_socket_option(app, near, 6, 0) == -EINVAL);
+    CHECK(opportune_get_socket_option(app, near, -1) == -EINVAL);
+    CHECK(opportune_get_socket_option(app, -1, OPPORTUNE_NO_DELAY) == -EBADF);
+    CHECK(opportune_get_socket_option(NULL, near, OPPORTUNE_NO_DELAY) == -EINVAL);
+    CHECK(opportune_listener_close(listener) == 0);
+    CHECK(opportune_app_terminate(app, in_time) == 0);
+    CHECK(opportune_set_socket_option(app, near, OPPORTUNE_NO_DELAY, 1) == -ESHUTDOWN);
+    CHECK(opportune_connect_host(app, "localhost", port, in_time, NULL, NULL) == -ESHUTDOWN);
+    CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
+/* R-FTS-07: datagrams say who sent them, also those that wait for an app that is suspended. */
+static void test_datagrams(void) {
+    opportune_scheduler *scheduler = create();
+    opportune_app *app = make_app(scheduler, OPPORTUNE_FOREGROUND);
+    char here[OPPORTUNE_ADDRESS_SIZE], there[OPPORTUNE_ADDRESS_SIZE], sender[OPPORTUNE_ADDRESS_SIZE];
+    char bytes[8] = "";
+    int near = opportune_datagram_socket(app, "127.0.0.1:0", 1);
+    int far = opportune_datagram_socket(app, "127.0.0.1:0", 0);
+    CHECK(near >= 0 && far >= 0);
+    CHECK(opportune_socket_address(app, near, here) == 0 && opportune_socket_address(app, far, there) == 0);
+    CHECK(strncmp(here, "127.0.0.1:", 10) == 0 && atoi(here + 10) > 0 && strcmp(here, there) != 0);
+    CHECK(opportune_datagram_socket(app, there, 1) == -EADDRINUSE);
+    int beside = opportune_datagram_socket(app, here, 1);
+    CHECK(beside >= 0 && opportune_close(app, beside, NULL, NULL) == 0);
+
+    CHECK(opportune_send_to(app, near, "hello", 5, there, in_time, NULL, NULL) == 5);
+    CHECK(opportune_receive_from(app, far, bytes, 8, sender, in_time, NULL, NULL) == 5);
+    CHECK(memcmp(bytes, "hello", 6) == 0 && strcmp(sender, here) == 0);
+    /* One that is empty, and one that is too long: what is left of it is not the next one's. */
+    CHECK(opportune_send_to(app, near, "", 0, there, in_time, NULL, NULL) == 0);
+    CHECK(opportune_send_to(app, near, "too long", 8, there, in_time, NULL, NULL) == 8);
+    CHECK(opportune_send_to(app, near, "last", 4, there, in_time, NULL, NULL) == 4);
+    CHECK(opportune_receive_from(app, far, bytes, 8, NULL, in_time, NULL, NULL) == 0);
+    memset(sender, 0, sizeof sender);
+    CHECK(opportune_receive_from(app, far, bytes, 3, sender, in_time, NULL, NULL) == -EMSGSIZE);
+    CHECK(memcmp(bytes, "toolo", 5) == 0 && strcmp(sender, here) == 0);
+    CHECK(opportune_receive_from(app, far, bytes, 8, NULL, in_time, NULL, NULL) == 4);
+    CHECK(opportune_receive_from(app, far, bytes, 8, NULL, 1000000, NULL, NULL) == -ETIMEDOUT);
+
+    told own = {.app = app};
+    memset(sender, 0, sizeof sender);
+    CHECK(opportune_app_suspend(app) == 0);
+    CHECK(opportune_receive_from(app, far, bytes, 8, sender, -1, tell, &own) == 0);
+    CHECK(opportune_send_to(app, near, "again", 5, there, -1, tell, &own) == 0);
+    CHECK(opportune_app_resume(app) == 0 && opportune_app_wait(app, in_time) == 0);
+    CHECK(atomic_load(&own.count) == 2 && own.result == 5);
+    CHECK(memcmp(bytes, "again", 5) == 0 && strcmp(sender, here) == 0);
+
+    /* By IPv6 where it is there, and by paths; who has no address says none. */
+    int six = opportune_datagram_socket(app, "[::1]:0", 0);
+    CHECK(six >= 0 || six == -EADDRNOTAVAIL || six == -EAFNOSUPPORT);
+    if (six >= 0) {
+        CHECK(opportune_socket_address(app, six, here) == 0 && strncmp(here, "[::1]:", 6) == 0);
+        CHECK(opportune_send_to(app, six, "six", 3, here, in_time, NULL, NULL) == 3);
+        CHECK(opportune_receive_from(app, six, bytes, 8, sender, in_time, NULL, NULL) == 3);
+        CHECK(strcmp(sender, here) == 0);
+    } else {
+        puts("skipped: datagrams by IPv6, which is not here");
+    }
+    char folder[] = "/tmp/libopportune-XXXXXX";
+    CHECK(mkdtemp(folder));
+    snprintf(there, sizeof there, "unix:%s/socket", folder);
+    int path = opportune_datagram_socket(app, there, 0);
+    CHECK(path >= 0 && opportune_socket_address(app, path, here) == 0 && strcmp(here, there) == 0);
+    int unbound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(unbound >= 0);
+    CHECK(opportune_send_to(app, unbound, "path", 4, there, in_time, NULL, NULL) == 4);
+    CHECK(opportune_receive_from(app, path, bytes, 8, sender, in_time, NULL, NULL) == 4 && !*sender);
+    CHECK(opportune_socket_address(app, unbound, here) == 0 && !*here);
+    CHECK(close(unbound) == 0 && unlink(there + 5) == 0 && rmdir(folder) == 0);
+
+    CHECK(opportune_send_to(app, near, bytes, 8, "nowhere", in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_send_to(app, near, bytes, 8, NULL, in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_send_to(app, near, NULL, 8, here, in_time, NULL, NULL) == -EINVAL);
+    static char much[70000];
+    CHECK(opportune_socket_address(app, far, there) == 0);
+    CHECK(opportune_send_to(app, near, much, sizeof much, there, in_time, NULL, NULL) == -EMSGSIZE);
+    CHECK(opportune_receive_from(app, far, bytes, 0, NULL, in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_receive_from(app, -1, bytes, 8, NULL, in_time, NULL, NULL) == -EBADF);
+    CHECK(opportune_datagram_socket(app, "127.0.0.1:0", 2) == -EINVAL);
+    CHECK(opportune_datagram_socket(app, NULL, 0) == -EINVAL);
+    CHECK(opportune_socket_address(app, near, NULL) == -EINVAL);
+    CHECK(opportune_app_terminate(app, in_time) == 0);
+    CHECK(opportune_datagram_socket(app, "127.0.0.1:0", 0) == -ESHUTDOWN);
+    CHECK(opportune_socket_address(app, near, here) == -ESHUTDOWN);
+    CHECK(opportune_app_release(app) == 0);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
 typedef struct use {
     int intact, result;
     unsigned char first;
@@ -605,6 +824,18 @@ static void test_requests_misuse(void) {
     }
     CHECK(opportune_listen(app, "127.0.0.1:0", 0, &listener) == -EINVAL);
     CHECK(opportune_listen(app, "127.0.0.1:0", 1, NULL) == -EINVAL);
+    CHECK(opportune_listen_with(app, "127.0.0.1:0", 1, 2, 0, &listener) == -EINVAL);
+    CHECK(opportune_listen_with(app, "127.0.0.1:0", 1, 0, -1, &listener) == -EINVAL && listener == NULL);
+    const char *no_host[] = {NULL, "", "\xff"};
+    for (unsigned i = 0; i < sizeof no_host / sizeof *no_host; i++)
+        CHECK(opportune_connect_host(app, no_host[i], 80, in_time, NULL, NULL) == -EINVAL);
+    const int no_port[] = {-1, 0, 65536, INT32_MAX};
+    for (unsigned i = 0; i < sizeof no_port / sizeof *no_port; i++)
+        CHECK(opportune_connect_host(app, "localhost", no_port[i], in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_connect_host(none, "localhost", 80, in_time, NULL, NULL) == -EINVAL);
+    CHECK(opportune_datagram_socket(none, "127.0.0.1:0", 0) == -EINVAL);
+    CHECK(opportune_send_to(none, 0, &byte, 1, "127.0.0.1:1", 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_receive_from(none, 0, &byte, 1, NULL, 0, NULL, NULL) == -EINVAL);
     CHECK(opportune_listener_port((void *)app) == -EINVAL && opportune_listener_port(NULL) == -EINVAL);
     CHECK(opportune_accept((void *)app, 0, NULL, NULL) == -EINVAL);
     CHECK(opportune_listener_close(NULL) == 0 && opportune_listener_close((void *)app) == -EINVAL);
@@ -628,11 +859,14 @@ int main(void) {
     test_strand();
     test_deadlock();
     test_settings();
+    test_real_time_foreground();
     test_misuse();
     test_release_in_use();
     test_destroy_in_time();
     test_files();
     test_sockets();
+    test_hosts_and_options();
+    test_datagrams();
     test_regions();
     test_budget();
     test_requests_misuse();

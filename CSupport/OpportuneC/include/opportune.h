@@ -139,6 +139,12 @@ typedef struct opportune_settings {
     uint32_t statistics;       /* 1, the default: apps' jobs, CPU time and waiting are counted; 0: not */
     uint64_t memory_budget;    /* bytes for the regions of all apps, beyond which volatile ones go; 0, the
                                   default: the machine's memory, or what its cgroup leaves to the program */
+    uint64_t foreground_quantum; /* CPU time that a foreground job may use at SCHED_RR, before every ordinary
+                                  thread of the machine, in nanoseconds: 100 us to 10 ms; 0, the default: no
+                                  foreground job is at SCHED_RR. What the process is allowed of it, statistics
+                                  of the scheduler say */
+    double foreground_share;   /* the share of each CPU, in any 100 ms, after which all foreground jobs leave
+                                  SCHED_RR for a while: 0.05 to 0.9; 0.7 */
 } opportune_settings;
 
 /* Fills in the defaults. `size` is sizeof(opportune_settings). -EINVAL. */
@@ -334,6 +340,17 @@ OPPORTUNE_API int64_t opportune_sync(opportune_app *app, int descriptor, int64_t
 OPPORTUNE_API int64_t opportune_connect(opportune_app *app, const char *address, int64_t timeout,
                                         opportune_completion completion, void *context);
 
+/*
+ * Connects a stream socket to a port, 1 to 65,535, of a host by its name, or by a numeric address without
+ * brackets: a descriptor. The name is looked up as getaddrinfo(3) does, elsewhere. Its addresses are tried
+ * one after the other, and what is left of `timeout` is divided evenly among those that are left.
+ *
+ * -EHOSTUNREACH: the name has no address, or it could not be looked up. Otherwise the last address's error.
+ */
+OPPORTUNE_API int64_t opportune_connect_host(opportune_app *app, const char *host, int port,
+                                             int64_t timeout, opportune_completion completion,
+                                             void *context);
+
 /* Receives what has come, at most `count` bytes: the count, 0 where the peer has closed its side. */
 OPPORTUNE_API int64_t opportune_receive(opportune_app *app, int socket, void *bytes, size_t count,
                                         int64_t timeout, opportune_completion completion, void *context);
@@ -347,6 +364,11 @@ OPPORTUNE_API int64_t opportune_send(opportune_app *app, int socket, const void 
 OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_listen(opportune_app *app, const char *address, int backlog,
                                                       opportune_listener **listener);
 
+/* The same. With `no_delay` 0 the connections have OPPORTUNE_NO_DELAY off, with 1, as above, on. With
+ * `reuses_port` 1 others of the same user that ask for it too may listen there as well; 0 as above. */
+OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_listen_with(opportune_app *app, const char *address,
+    int backlog, int no_delay, int reuses_port, opportune_listener **listener);
+
 /* The port on which it listens; 0 for a path. -EINVAL. */
 OPPORTUNE_API int opportune_listener_port(opportune_listener *listener);
 
@@ -357,6 +379,60 @@ OPPORTUNE_API int64_t opportune_accept(opportune_listener *listener, int64_t tim
 /* Closes the socket and releases the handle; accepts that wait end with an error. NULL does nothing.
  * -EINVAL. */
 OPPORTUNE_API int opportune_listener_close(opportune_listener *listener);
+
+/* Options of a socket. Those that are on or off are 1 or 0. */
+enum opportune_socket_option {
+    OPPORTUNE_NO_DELAY = 0,       /* TCP_NODELAY, of TCP alone: what is small is sent at once. On at first */
+    OPPORTUNE_KEEP_ALIVE = 1,     /* SO_KEEPALIVE: a silent peer is asked whether it is still there */
+    OPPORTUNE_REUSE_ADDRESS = 2,  /* SO_REUSEADDR; on for listeners */
+    OPPORTUNE_REUSE_PORT = 3,     /* SO_REUSEPORT; before the bind it is an argument of the call that binds */
+    OPPORTUNE_RECEIVE_BUFFER = 4, /* SO_RCVBUF: bytes, 0 to 2^31 - 1. The kernel takes twice as many, within
+                                     its limits, and that is what is read */
+    OPPORTUNE_SEND_BUFFER = 5     /* SO_SNDBUF; otherwise the same */
+};
+
+/*
+ * Set and read an option (OPPORTUNE_NO_DELAY to OPPORTUNE_SEND_BUFFER) of a socket of the app; the value.
+ * They wait for nothing.
+ *
+ * -EINVAL: an option or a value that there is not. -EBADF, -ENOTSOCK and what else the kernel says, such as
+ * -EOPNOTSUPP where such a socket has no such option. -ESHUTDOWN.
+ */
+OPPORTUNE_API int opportune_set_socket_option(opportune_app *app, int socket, int option, int64_t value);
+OPPORTUNE_API int64_t opportune_get_socket_option(opportune_app *app, int socket, int option);
+
+/* Bytes for any address as text, in the form that opportune_connect() takes, with the zero at its end. */
+#define OPPORTUNE_ADDRESS_SIZE 128
+
+/* Writes the address that a socket is bound to into OPPORTUNE_ADDRESS_SIZE bytes; "" for a Unix socket that
+ * is bound to none. -EINVAL. -EBADF, -ENOTSOCK. -ESHUTDOWN. */
+OPPORTUNE_API int opportune_socket_address(opportune_app *app, int socket, char *address);
+
+/* --- Datagrams ---------------------------------------------------------------------------------- */
+
+/* Makes a datagram socket (UDP, or Unix) that is bound to an address: a descriptor, which is closed like that
+ * of a file. Port 0 is a free one; opportune_socket_address() says which. With `reuses_port` 1 others of the
+ * same user that ask for it too may be bound to it as well. -EINVAL. -EADDRINUSE and other errors of the
+ * kernel. -ESHUTDOWN. */
+OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_datagram_socket(opportune_app *app, const char *address,
+                                                               int reuses_port);
+
+/* Sends `count` bytes, 0 to 2^30, as one datagram to an address: the count. -EMSGSIZE: it is longer than the
+ * kernel sends. */
+OPPORTUNE_API int64_t opportune_send_to(opportune_app *app, int socket, const void *bytes, size_t count,
+                                        const char *address, int64_t timeout,
+                                        opportune_completion completion, void *context);
+
+/*
+ * Receives a datagram, at most `count` bytes: the count, which may be 0. `sender` is optional: into
+ * OPPORTUNE_ADDRESS_SIZE bytes there the address comes that sent it, "" where it has none. They are the
+ * caller's again after the result, like `bytes`.
+ *
+ * -EMSGSIZE: it was longer. `bytes` has its first `count` bytes, and `sender` who sent it; the rest is lost.
+ */
+OPPORTUNE_API int64_t opportune_receive_from(opportune_app *app, int socket, void *bytes, size_t count,
+                                             char *sender, int64_t timeout,
+                                             opportune_completion completion, void *context);
 
 /* --- Purgeable memory --------------------------------------------------------------------------- */
 
@@ -424,6 +500,15 @@ typedef struct opportune_pool_statistics {
     uint64_t replaced; /* how often a worker blocked inside of a job and another took its place */
 } opportune_pool_statistics;
 
+/* What the process is allowed of the setting foreground_quantum. */
+enum opportune_real_time_access {
+    OPPORTUNE_ACCESS_UNASKED = 0,      /* the setting is 0 */
+    OPPORTUNE_ACCESS_REFUSED = 1,      /* nothing: it may not enter SCHED_RR, which needs CAP_SYS_NICE or
+                                          RLIMIT_RTPRIO of 3, of 67 with the setting real_time */
+    OPPORTUNE_ACCESS_REALTIME_KIT = 2, /* the threads of files and sockets alone, by leave of RealtimeKit */
+    OPPORTUNE_ACCESS_ROUND_ROBIN = 3   /* foreground jobs and these threads */
+};
+
 /* Of a scheduler. */
 typedef struct opportune_scheduler_statistics {
     uint64_t apps;                /* that exist */
@@ -434,6 +519,10 @@ typedef struct opportune_scheduler_statistics {
     uint64_t lock_holders_raised; /* what was: these were raised, */
     uint64_t cpus_cleared;        /* and where that is not allowed, demoted work left them its CPU */
     opportune_pool_statistics pools[3]; /* by band; all 0 for one that there is not */
+    uint32_t real_time_access;    /* OPPORTUNE_ACCESS_... */
+    uint32_t reserved;
+    uint64_t real_time_left;      /* foreground jobs that left SCHED_RR while they ran */
+    uint64_t real_time_exhausted; /* times that foreground jobs had used their share, and all left it */
 } opportune_scheduler_statistics;
 
 /* `size` is sizeof of what `statistics` points to. -EINVAL where it is 0. That of a scheduler asks its

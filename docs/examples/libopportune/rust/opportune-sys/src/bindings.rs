@@ -5,6 +5,7 @@ pub const OPPORTUNE_VERSION_MINOR: u32 = 1;
 pub const OPPORTUNE_VERSION_PATCH: u32 = 0;
 pub const OPPORTUNE_VERSION: u32 = 256;
 pub const OPPORTUNE_NO_CEILING: i32 = -1;
+pub const OPPORTUNE_ADDRESS_SIZE: u32 = 128;
 pub type size_t = std::os::raw::c_ulong;
 pub type __int32_t = std::os::raw::c_int;
 pub type __uint32_t = std::os::raw::c_uint;
@@ -80,6 +81,8 @@ pub struct opportune_settings {
     pub real_time: u32,
     pub statistics: u32,
     pub memory_budget: u64,
+    pub foreground_quantum: u64,
+    pub foreground_share: f64,
 }
 extern "C" {
     pub fn opportune_settings_init(
@@ -269,6 +272,16 @@ extern "C" {
     ) -> i64;
 }
 extern "C" {
+    pub fn opportune_connect_host(
+        app: *mut opportune_app,
+        host: *const std::os::raw::c_char,
+        port: std::os::raw::c_int,
+        timeout: i64,
+        completion: opportune_completion,
+        context: *mut std::os::raw::c_void,
+    ) -> i64;
+}
+extern "C" {
     pub fn opportune_receive(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
@@ -299,6 +312,16 @@ extern "C" {
     ) -> std::os::raw::c_int;
 }
 extern "C" {
+    pub fn opportune_listen_with(
+        app: *mut opportune_app,
+        address: *const std::os::raw::c_char,
+        backlog: std::os::raw::c_int,
+        no_delay: std::os::raw::c_int,
+        reuses_port: std::os::raw::c_int,
+        listener: *mut *mut opportune_listener,
+    ) -> std::os::raw::c_int;
+}
+extern "C" {
     pub fn opportune_listener_port(listener: *mut opportune_listener) -> std::os::raw::c_int;
 }
 extern "C" {
@@ -311,6 +334,66 @@ extern "C" {
 }
 extern "C" {
     pub fn opportune_listener_close(listener: *mut opportune_listener) -> std::os::raw::c_int;
+}
+pub const OPPORTUNE_NO_DELAY: opportune_socket_option = 0;
+pub const OPPORTUNE_KEEP_ALIVE: opportune_socket_option = 1;
+pub const OPPORTUNE_REUSE_ADDRESS: opportune_socket_option = 2;
+pub const OPPORTUNE_REUSE_PORT: opportune_socket_option = 3;
+pub const OPPORTUNE_RECEIVE_BUFFER: opportune_socket_option = 4;
+pub const OPPORTUNE_SEND_BUFFER: opportune_socket_option = 5;
+pub type opportune_socket_option = std::os::raw::c_uint;
+extern "C" {
+    pub fn opportune_set_socket_option(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        option: std::os::raw::c_int,
+        value: i64,
+    ) -> std::os::raw::c_int;
+}
+extern "C" {
+    pub fn opportune_get_socket_option(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        option: std::os::raw::c_int,
+    ) -> i64;
+}
+extern "C" {
+    pub fn opportune_socket_address(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        address: *mut std::os::raw::c_char,
+    ) -> std::os::raw::c_int;
+}
+extern "C" {
+    pub fn opportune_datagram_socket(
+        app: *mut opportune_app,
+        address: *const std::os::raw::c_char,
+        reuses_port: std::os::raw::c_int,
+    ) -> std::os::raw::c_int;
+}
+extern "C" {
+    pub fn opportune_send_to(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        bytes: *const std::os::raw::c_void,
+        count: size_t,
+        address: *const std::os::raw::c_char,
+        timeout: i64,
+        completion: opportune_completion,
+        context: *mut std::os::raw::c_void,
+    ) -> i64;
+}
+extern "C" {
+    pub fn opportune_receive_from(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        bytes: *mut std::os::raw::c_void,
+        count: size_t,
+        sender: *mut std::os::raw::c_char,
+        timeout: i64,
+        completion: opportune_completion,
+        context: *mut std::os::raw::c_void,
+    ) -> i64;
 }
 extern "C" {
     pub fn opportune_region_create(
@@ -376,6 +459,11 @@ pub struct opportune_pool_statistics {
     pub wakeups: u64,
     pub replaced: u64,
 }
+pub const OPPORTUNE_ACCESS_UNASKED: opportune_real_time_access = 0;
+pub const OPPORTUNE_ACCESS_REFUSED: opportune_real_time_access = 1;
+pub const OPPORTUNE_ACCESS_REALTIME_KIT: opportune_real_time_access = 2;
+pub const OPPORTUNE_ACCESS_ROUND_ROBIN: opportune_real_time_access = 3;
+pub type opportune_real_time_access = std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct opportune_scheduler_statistics {
@@ -386,6 +474,10 @@ pub struct opportune_scheduler_statistics {
     pub lock_holders_raised: u64,
     pub cpus_cleared: u64,
     pub pools: [opportune_pool_statistics; 3usize],
+    pub real_time_access: u32,
+    pub reserved: u32,
+    pub real_time_left: u64,
+    pub real_time_exhausted: u64,
 }
 extern "C" {
     pub fn opportune_app_read_statistics(
