@@ -63,7 +63,7 @@ uninstall-clibrary: ## Take away the C libraries.
 	@$(MAKE) -s -C CSupport/OpportuneCore uninstall
 	@$(MAKE) -s -C CSupport/OpportuneClient uninstall
 
-deb: ## Build Debian packages of the command and of the C library; ARGS=--check has lintian look at them.
+deb: ## Build Debian packages of the command and of the C libraries; ARGS=--check has lintian look at them.
 	@scripts/deb $(ARGS)
 
 clean: ## Remove everything that was built.
