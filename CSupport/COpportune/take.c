@@ -95,18 +95,39 @@ static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint
     return false;
 }
 
+/* Words that are looked at together. The explorer has fewer apps than are in these; a test has more. */
+enum { EIGHT = 8 };
+
+/* Whether of eight words no bit is set or being cleared. Each is read as by ready_bits_maybe(). */
+static inline bool eight_are_empty(const ready_word *words) {
+    return (opp_load(&words[0], seq_cst) | opp_load(&words[1], seq_cst) | opp_load(&words[2], seq_cst) |
+            opp_load(&words[3], seq_cst) | opp_load(&words[4], seq_cst) | opp_load(&words[5], seq_cst) |
+            opp_load(&words[6], seq_cst) | opp_load(&words[7], seq_cst)) == 0;
+}
+
+/* The first app from that word on, and below `end`, whose ready bit may be set, or -1. Of thousands of apps
+ * few are ready: most words are passed over together. */
+static __attribute__((noinline)) int64_t level_next_app_from_word(const ready_word *apps, uint32_t word,
+                                                                  uint32_t end) {
+    for (; word * OPP_WORD_APPS < end; word++) {
+        while ((word + EIGHT) * OPP_WORD_APPS <= end && eight_are_empty(&apps[word])) word += EIGHT;
+        if (word * OPP_WORD_APPS >= end) break;
+        uint32_t bits = ready_bits_maybe(&apps[word]);
+        if (bits != 0) return (int64_t)word * OPP_WORD_APPS + __builtin_ctz(bits);
+    }
+    return -1;
+}
+
 /* The next app at or after `from` whose ready bit may be set at a level, or -1. */
 static int64_t level_next_app(const opp_core *core, unsigned number, uint32_t from) {
     const ready_word *apps = level_apps(core, number);
     /* seq_cst: [ready], since no word behind it is looked at */
-    uint32_t end = opp_load(&core->app_end, seq_cst);
+    uint32_t end = opp_load(&core->app_end, seq_cst), word = from / OPP_WORD_APPS;
     OPP_ASSERT(end <= core->config.max_apps);
-    uint32_t masked = ~0u << from % OPP_WORD_APPS;
-    for (uint32_t word = from / OPP_WORD_APPS; word * OPP_WORD_APPS < end; word++, masked = ~0u) {
-        uint32_t bits = ready_bits_maybe(&apps[word]) & masked;
-        if (bits != 0) return (int64_t)word * OPP_WORD_APPS + __builtin_ctz(bits);
-    }
-    return -1;
+    if (word * OPP_WORD_APPS >= end) return -1;
+    uint32_t bits = ready_bits_maybe(&apps[word]) & ~0u << from % OPP_WORD_APPS;
+    if (bits != 0) return (int64_t)word * OPP_WORD_APPS + __builtin_ctz(bits);
+    return (word + 1) * OPP_WORD_APPS < end ? level_next_app_from_word(apps, word + 1, end) : -1;
 }
 
 /* Nothing was found at a level: repairs its ready bit. */

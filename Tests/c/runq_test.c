@@ -435,6 +435,14 @@ static void test_many_apps(void) {
         CHECK(opp_take(consumer, ALL, &taken) && taken.app == apps[i]);
         CHECK(!opp_take(consumer, ALL, &taken) && opp_ready_levels(core, ALL) == 0);
     }
+    /* However far it is from the one that was served last. */
+    for (int i = 0; i < MANY; i++)
+        for (int step = 0; step < 2; step++) {
+            opp_app *app = apps[step == 0 ? MANY / 2 : i];
+            CHECK(opp_push(producer, app, 5, job_of((uint64_t)i)) == 45 && opp_has_ready(core, ALL));
+            CHECK(opp_take(consumer, ALL, &taken) && taken.app == app);
+            CHECK(!opp_take(consumer, ALL, &taken) && opp_ready_levels(core, ALL) == 0);
+        }
     for (int i = MANY - 1; i >= 0; i--) CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) == 45);
     for (int i = 0; i < MANY; i++) {
         CHECK(opp_has_ready(core, ALL) && opp_take(consumer, ALL, &taken));
