@@ -58,57 +58,29 @@ extern "C" {
         options: *const oppc_options,
         scheduler: *mut *mut oppc_scheduler,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_scheduler_destroy(scheduler: *mut oppc_scheduler) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_scheduler_wait(scheduler: *mut oppc_scheduler, timeout: i64)
         -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_create(
         scheduler: *mut oppc_scheduler,
         name: *const std::os::raw::c_char,
         band: std::os::raw::c_int,
         app: *mut *mut oppc_app,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_release(app: *mut oppc_app);
-}
-extern "C" {
     pub fn oppc_app_name(app: *const oppc_app) -> *const std::os::raw::c_char;
-}
-extern "C" {
     pub fn oppc_app_set_band(app: *mut oppc_app, band: std::os::raw::c_int) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_band(app: *const oppc_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_suspend(app: *mut oppc_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_resume(app: *mut oppc_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_is_suspended(app: *const oppc_app) -> bool;
-}
-extern "C" {
     pub fn oppc_app_wait_quiet(app: *mut oppc_app, timeout: i64) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_app_wait(app: *mut oppc_app, timeout: i64) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_submit(
         app: *mut oppc_app,
         run: oppc_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_submit_with(
         app: *mut oppc_app,
         priority: std::os::raw::c_int,
@@ -116,33 +88,23 @@ extern "C" {
         cancelled: oppc_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_strand_create(
         app: *mut oppc_app,
         priority: std::os::raw::c_int,
         strand: *mut *mut oppc_strand,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_strand_release(strand: *mut oppc_strand);
-}
-extern "C" {
     pub fn oppc_strand_submit(
         strand: *mut oppc_strand,
         run: oppc_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_strand_submit_with(
         strand: *mut oppc_strand,
         run: oppc_function,
         cancelled: oppc_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_strand_is_current(strand: *const oppc_strand) -> bool;
 }
 #[repr(C)]
@@ -179,8 +141,6 @@ extern "C" {
         statistics: *mut oppc_app_statistics,
         size: u32,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn oppc_pool_read_statistics(
         scheduler: *const oppc_scheduler,
         band: std::os::raw::c_int,

@@ -6,15 +6,12 @@ pub const OPPORTUNE_VERSION_PATCH: u32 = 0;
 pub const OPPORTUNE_VERSION: u32 = 256;
 pub const OPPORTUNE_NO_CEILING: i32 = -1;
 pub const OPPORTUNE_ADDRESS_SIZE: u32 = 128;
-pub type size_t = std::os::raw::c_ulong;
 pub type __int32_t = std::os::raw::c_int;
 pub type __uint32_t = std::os::raw::c_uint;
 pub type __int64_t = std::os::raw::c_long;
 pub type __uint64_t = std::os::raw::c_ulong;
 extern "C" {
     pub fn opportune_version() -> u32;
-}
-extern "C" {
     pub fn opportune_last_error() -> *const std::os::raw::c_char;
 }
 #[repr(C)]
@@ -89,58 +86,34 @@ extern "C" {
         settings: *mut opportune_settings,
         size: u32,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_scheduler_create(
         settings: *const opportune_settings,
         scheduler: *mut *mut opportune_scheduler,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_scheduler_destroy(
         scheduler: *mut opportune_scheduler,
         timeout: i64,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_scheduler_wait(
         scheduler: *mut opportune_scheduler,
         timeout: i64,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_scheduler_width(scheduler: *mut opportune_scheduler) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_create(
         scheduler: *mut opportune_scheduler,
         name: *const std::os::raw::c_char,
         band: std::os::raw::c_int,
         app: *mut *mut opportune_app,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_release(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_set_band(
         app: *mut opportune_app,
         band: std::os::raw::c_int,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_activate(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_background(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_band(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_suspend(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_resume(app: *mut opportune_app) -> std::os::raw::c_int;
 }
 pub const OPPORTUNE_ACTIVE: opportune_activity = 0;
@@ -149,27 +122,17 @@ pub const OPPORTUNE_SUSPENDED: opportune_activity = 2;
 pub type opportune_activity = std::os::raw::c_uint;
 extern "C" {
     pub fn opportune_app_activity(app: *mut opportune_app) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_wait_suspended(
         app: *mut opportune_app,
         timeout: i64,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_wait(app: *mut opportune_app, timeout: i64) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_terminate(app: *mut opportune_app, timeout: i64) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_submit(
         app: *mut opportune_app,
         run: opportune_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_submit_with(
         app: *mut opportune_app,
         priority: std::os::raw::c_int,
@@ -177,8 +140,6 @@ extern "C" {
         cancelled: opportune_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_strand_create(
         app: *mut opportune_app,
         name: *const std::os::raw::c_char,
@@ -186,26 +147,18 @@ extern "C" {
         ceiling: std::os::raw::c_int,
         strand: *mut *mut opportune_strand,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_strand_release(strand: *mut opportune_strand) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_strand_submit(
         strand: *mut opportune_strand,
         run: opportune_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_strand_submit_with(
         strand: *mut opportune_strand,
         run: opportune_function,
         cancelled: opportune_function,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_strand_is_current(strand: *mut opportune_strand) -> std::os::raw::c_int;
 }
 pub type opportune_completion =
@@ -220,40 +173,32 @@ extern "C" {
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_close(
         app: *mut opportune_app,
         descriptor: std::os::raw::c_int,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_read(
         app: *mut opportune_app,
         descriptor: std::os::raw::c_int,
         bytes: *mut std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         offset: i64,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_write(
         app: *mut opportune_app,
         descriptor: std::os::raw::c_int,
         bytes: *const std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         offset: i64,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_sync(
         app: *mut opportune_app,
         descriptor: std::os::raw::c_int,
@@ -261,8 +206,6 @@ extern "C" {
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_connect(
         app: *mut opportune_app,
         address: *const std::os::raw::c_char,
@@ -270,8 +213,6 @@ extern "C" {
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_connect_host(
         app: *mut opportune_app,
         host: *const std::os::raw::c_char,
@@ -280,38 +221,30 @@ extern "C" {
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_receive(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         bytes: *mut std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_send(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         bytes: *const std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_listen(
         app: *mut opportune_app,
         address: *const std::os::raw::c_char,
         backlog: std::os::raw::c_int,
         listener: *mut *mut opportune_listener,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_listen_with(
         app: *mut opportune_app,
         address: *const std::os::raw::c_char,
@@ -320,19 +253,13 @@ extern "C" {
         reuses_port: std::os::raw::c_int,
         listener: *mut *mut opportune_listener,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_listener_port(listener: *mut opportune_listener) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_accept(
         listener: *mut opportune_listener,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_listener_close(listener: *mut opportune_listener) -> std::os::raw::c_int;
 }
 pub const OPPORTUNE_NO_DELAY: opportune_socket_option = 0;
@@ -349,67 +276,53 @@ extern "C" {
         option: std::os::raw::c_int,
         value: i64,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_get_socket_option(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         option: std::os::raw::c_int,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_socket_address(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         address: *mut std::os::raw::c_char,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_datagram_socket(
         app: *mut opportune_app,
         address: *const std::os::raw::c_char,
         reuses_port: std::os::raw::c_int,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_send_to(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         bytes: *const std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         address: *const std::os::raw::c_char,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_receive_from(
         app: *mut opportune_app,
         socket: std::os::raw::c_int,
         bytes: *mut std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         sender: *mut std::os::raw::c_char,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
     ) -> i64;
-}
-extern "C" {
     pub fn opportune_region_create(
         app: *mut opportune_app,
-        bytes: size_t,
+        bytes: usize,
         region: *mut *mut opportune_region,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_region_release(region: *mut opportune_region) -> std::os::raw::c_int;
 }
 pub type opportune_region_body = ::std::option::Option<
     unsafe extern "C" fn(
         context: *mut std::os::raw::c_void,
         bytes: *mut std::os::raw::c_void,
-        count: size_t,
+        count: usize,
         intact: std::os::raw::c_int,
     ) -> std::os::raw::c_int,
 >;
@@ -419,11 +332,7 @@ extern "C" {
         body: opportune_region_body,
         context: *mut std::os::raw::c_void,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_region_is_purged(region: *mut opportune_region) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_app_purge(app: *mut opportune_app) -> i64;
 }
 #[repr(C)]
@@ -485,8 +394,6 @@ extern "C" {
         statistics: *mut opportune_app_statistics,
         size: u32,
     ) -> std::os::raw::c_int;
-}
-extern "C" {
     pub fn opportune_scheduler_read_statistics(
         scheduler: *mut opportune_scheduler,
         statistics: *mut opportune_scheduler_statistics,
