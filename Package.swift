@@ -222,22 +222,6 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       path: "Tools/OpportuneCommand"),
-    // Examples see what users see, and no more.
-    .executableTarget(
-      name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines", packageAccess: false),
-    .executableTarget(
-      name: "SearchServer", dependencies: ["Opportune"], path: "docs/examples/SearchServer",
-      packageAccess: false),
-    .executableTarget(
-      name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes",
-      packageAccess: false),
-    .executableTarget(
-      name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player", packageAccess: false),
-    .executableTarget(
-      name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail", packageAccess: false),
-    .executableTarget(
-      name: "Cooperate", dependencies: ["OpportuneClient"], path: "docs/examples/Cooperate",
-      packageAccess: false),
     // The programs of docs/guide, all in one, so that they cost one link.
     .executableTarget(
       name: "Guide",
@@ -330,6 +314,16 @@ let package = Package(
   swiftLanguageModes: [.v6],
   cLanguageStandard: .c11
 )
+
+// Examples see what users see, and no more.
+for (name, module) in [
+  "TenLines": "Opportune", "SearchServer": "Opportune", "LaunchTimes": "Opportune", "Player": "Opportune",
+  "Mail": "Opportune", "Cooperate": "OpportuneClient",
+].sorted(by: <) {
+  package.targets.append(
+    .executableTarget(
+      name: name, dependencies: [.byName(name: module)], path: "docs/examples/\(name)", packageAccess: false))
+}
 
 // An asynchronous function runs where its caller does (SE-0461, docs/decisions/0033). Else each call and each
 // return in an app's task asks for the task's executor, which takes a lock. Tests are as programs without it.

@@ -35,22 +35,9 @@ package enum ReportJSON {
     let standstillSeconds: Double
     let standstillMaxSeconds: Double
     let valid: Bool
-
-    init(_ noise: NoiseReport) {
-      slices = noise.slices
-      slicesLeftOut = noise.slicesLeftOut
-      invalidShare = rounded(noise.invalidShare)
-      stolenShare = rounded(noise.stolenShare)
-      otherProgramsShare = rounded(noise.otherProgramsShare)
-      canaryMax = rounded(noise.canaryMax)
-      standstills = noise.standstills
-      standstillSeconds = rounded(noise.standstillSeconds)
-      standstillMaxSeconds = rounded(noise.standstillMax)
-      valid = noise.isValid
-    }
   }
 
-  private struct Row: Encodable {
+  fileprivate struct Row: Encodable {
     let scenario: String
     let contender: String
     let lockFree: String
@@ -68,34 +55,40 @@ package enum ReportJSON {
     let limit: String
     let p99RatioToLimit: Double?
     let latestStarts: [LateStart]
-
-    init(_ row: ResultRow) {
-      scenario = row.scenario
-      contender = row.contender
-      lockFree = row.lockFree
-      latencyUs = rounded(row.latency)
-      latenessUs = rounded(row.lateness)
-      intendedFinishUs = rounded(row.intendedFinish)
-      backgroundKept = row.kept.map { rounded($0.value) }
-      backgroundKeptInterval = row.kept.map { [rounded($0.low), rounded($0.high)] }
-      unfinished = row.unfinished
-      refused = row.refused
-      samples = row.samples
-      contextSwitchesPerS = rounded(row.footprint.switchesPerSecond)
-      residentMib = rounded(row.footprint.residentMebibytes)
-      alone = Alone(
-        latencyUs: rounded(row.alone.latency), intendedFinishUs: rounded(row.alone.intendedFinish),
-        samples: row.alone.samples)
-      limit = row.limitName
-      p99RatioToLimit = row.ratioToLimit.map(rounded)
-      latestStarts = row.latestStarts
-    }
   }
 
-  private struct Alone: Encodable {
+  fileprivate struct Alone: Encodable {
     let latencyUs: Percentiles
     let intendedFinishUs: Percentiles
     let samples: Int
+  }
+}
+
+extension ReportJSON.Noise {
+  init(_ noise: NoiseReport) {
+    self.init(
+      slices: noise.slices, slicesLeftOut: noise.slicesLeftOut, invalidShare: rounded(noise.invalidShare),
+      stolenShare: rounded(noise.stolenShare), otherProgramsShare: rounded(noise.otherProgramsShare),
+      canaryMax: rounded(noise.canaryMax), standstills: noise.standstills,
+      standstillSeconds: rounded(noise.standstillSeconds),
+      standstillMaxSeconds: rounded(noise.standstillMax), valid: noise.isValid)
+  }
+}
+
+extension ReportJSON.Row {
+  fileprivate init(_ row: ResultRow) {
+    self.init(
+      scenario: row.scenario, contender: row.contender, lockFree: row.lockFree,
+      latencyUs: rounded(row.latency), latenessUs: rounded(row.lateness),
+      intendedFinishUs: rounded(row.intendedFinish), backgroundKept: row.kept.map { rounded($0.value) },
+      backgroundKeptInterval: row.kept.map { [rounded($0.low), rounded($0.high)] },
+      unfinished: row.unfinished, refused: row.refused, samples: row.samples,
+      contextSwitchesPerS: rounded(row.footprint.switchesPerSecond),
+      residentMib: rounded(row.footprint.residentMebibytes),
+      alone: .init(
+        latencyUs: rounded(row.alone.latency), intendedFinishUs: rounded(row.alone.intendedFinish),
+        samples: row.alone.samples),
+      limit: row.limitName, p99RatioToLimit: row.ratioToLimit.map(rounded), latestStarts: row.latestStarts)
   }
 }
 

@@ -45,13 +45,19 @@ package struct LateStart: Sendable, Equatable, Encodable {
   package let submittedNs: UInt64
   package let startedNs: UInt64
 
-  /// The latest hundredth of those that have started, at least one where there are any, the latest first.
+  /// The latest hundredth of those that have started.
   static func latest(of samples: [Sample]) -> [LateStart] {
     let started = samples.filter { $0.submitted != 0 && $0.started != 0 }
-    let latest = started.sorted { $0.started &- $0.submitted > $1.started &- $1.submitted }
-    return latest.prefix((started.count + 99) / 100).map {
+    return started.latestHundredth { $0.started &- $0.submitted }.map {
       LateStart(submittedNs: $0.submitted, startedNs: $0.started)
     }
+  }
+}
+
+extension Array {
+  /// The latest first; at least one where there are any.
+  func latestHundredth(by lateness: (Element) -> Nanoseconds) -> ArraySlice<Element> {
+    sorted { lateness($0) > lateness($1) }.prefix((count + 99) / 100)
   }
 }
 

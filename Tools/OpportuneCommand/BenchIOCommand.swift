@@ -12,28 +12,17 @@ struct BenchIOCommand: MeasuringCommand {
       Ctrl-C ends the run with what it has.
       """)
 
-  @Option(help: "Figures, separated by commas or repeated. (default: all)")
-  var figure: [String] = []
-
-  @Option(help: "Seconds of each point and repeat.")
-  var seconds: Double = 30
-
-  @Option(help: "Repeats of each point; medians are reported.")
-  var repeats = 3
-
+  @Option(help: "Figures, separated by commas or repeated. (default: all)") var figure: [String] = []
+  @Option(help: "Seconds of each point and repeat.") var seconds: Double = 30
+  @Option(help: "Repeats of each point; medians are reported.") var repeats = 3
   @Option(help: "Folder for the test file, on the device that is meant.", completion: .directory)
   var folder = "/var/tmp"
-
-  @Option(help: "Size of the test file in MiB.")
-  var fileMebibytes = 1024
-
+  @Option(help: "Size of the test file in MiB.") var fileMebibytes = 1024
   @OptionGroup var output: ReportOutput
-
   @Option(
     help: "SwiftNIO's echo server, of `swift build -c release --product EchoRival` in bench/.",
     completion: .file())
   var echoRival: String?
-
   @Option(help: "Write the storage figure's Pareto front as SVG to this file.", completion: .file())
   var svg: String?
 

@@ -22,22 +22,17 @@ struct BenchLatencyCommand: MeasuringCommand {
 
   @Option(help: "Scenarios, separated by commas or repeated; or all. (default: \(Scenario.standard))")
   var scenario: [String] = []
-
   @Option(
     help: """
       Only these contenders, separated by commas or repeated. (default: all that this user may run, less the variants \
       of opportune)
       """)
   var contender: [String] = []
-
   @Option(help: "Seconds of each scenario and contender beside its background, all repeats together.")
   var seconds: Double = 10
-
   @Option(help: "How many windows the seconds are split over. (default: 5, or 2 with jobs of a second)")
   var repeats: Int?
-
   @OptionGroup var output: ReportOutput
-
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
   var html: String?
 

@@ -29,38 +29,25 @@ struct BenchLocationCommand: MeasuringCommand {
       (default: all that there is data for)
       """)
   var figure: [String] = []
-
   @Option(help: "Numbers of fences, separated by commas or repeated. (default: 1,1000,100000)")
   var fences: [String] = []
-
-  @Option(help: "Fixes of each drive, one a second at 15 m/s.")
-  var fixes = 20_000
-
-  @Option(help: "Metres from the middle of a fence to its border.")
-  var radius: Double = 100
-
+  @Option(help: "Fixes of each drive, one a second at 15 m/s.") var fixes = 20_000
+  @Option(help: "Metres from the middle of a fence to its border.") var radius: Double = 100
   @Option(help: "Of the figure sampling: infer passes between fixes, as location replay --wander does.")
   var wander: Double?
-
-  @Option(help: "Repeats of each drive; medians are reported.")
-  var repeats = 3
-
+  @Option(help: "Repeats of each drive; medians are reported.") var repeats = 3
   @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
   var track: [String] = []
-
   @Option(
     help:
       "Of tracks of several devices the one with a value in a column, as vehicle_id=4716; vehicle_id=* takes all for one."
   )
   var device: String?
-
   @Option(
     help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())
   var reference: String?
-
   @Option(help: "A phone's log, as e-mission has it: JSON. May be repeated.", completion: .file())
   var log: [String] = []
-
   @OptionGroup var output: ReportOutput
 
   /// A figure that is asked for by name, and has nothing to measure, is a mistake.

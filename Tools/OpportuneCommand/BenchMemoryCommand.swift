@@ -13,21 +13,12 @@ struct BenchMemoryCommand: MeasuringCommand {
       hibernate where CRIU runs. What is skipped is said. Ctrl-C ends the run with what it has.
       """)
 
-  @Option(help: "Figures, separated by commas or repeated. (default: all)")
-  var figure: [String] = []
-
-  @Option(help: "Repeats of each figure; medians are reported.")
-  var repeats = 5
-
-  @Option(help: "Purgeable memory in MiB; the run takes up twice as much.")
-  var mebibytes = 1024
-
+  @Option(help: "Figures, separated by commas or repeated. (default: all)") var figure: [String] = []
+  @Option(help: "Repeats of each figure; medians are reported.") var repeats = 5
+  @Option(help: "Purgeable memory in MiB; the run takes up twice as much.") var mebibytes = 1024
   @Option(help: "Where hibernate makes its files, of up to 300 MB, and removes them.", completion: .directory)
   var folder = "."
-
-  @Option(help: "CRIU's command, to compare hibernate with where it runs.")
-  var criu = "criu"
-
+  @Option(help: "CRIU's command, to compare hibernate with where it runs.") var criu = "criu"
   @OptionGroup var output: ReportOutput
 
   func options() throws(BenchError) -> MemoryBenchOptions {

@@ -25,52 +25,38 @@ struct BenchServeCommand: MeasuringCommand {
 
   @Option(help: "Only these contenders, separated by commas or repeated. (default: all)")
   var contender: [String] = []
-
   @Option(
     help:
       "Loads, separated by commas or repeated: \(ServeOptions.loadNames.joined(separator: ", ")). (default: all)"
   )
   var load: [String] = []
-
-  @Option(help: "Seconds of each contender under each load, all repeats together.")
-  var seconds: Double = 120
-
-  @Option(help: "How many windows the seconds are split over.")
-  var repeats = 5
-
+  @Option(help: "Seconds of each contender under each load, all repeats together.") var seconds: Double = 120
+  @Option(help: "How many windows the seconds are split over.") var repeats = 5
   @Option(
     help:
       "Connections of typists, from 1 to 8192. As much is asked in all, so each asks the less often the more there are."
   )
   var connections = 32
-
   @Option(
     help: "Heavy requests that come at once, from 1 to 64; still one a second on average, so 8 come each 8 s."
   )
   var heavy = 1
-
   @Option(
     help:
       "How queries read the index: from the device (direct) or through the page cache (cached). Background never fills the page cache."
   )
   var files = "direct"
-
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
-
   @Option(help: "Where the index is made, on the device that is meant, and removed.", completion: .directory)
   var folder = "/var/tmp"
-
   @Option(
     help: "SwiftNIO's search server: the program ServeRival, which `make bench` builds and names.",
     completion: .file())
   var nioRival: String?
-
   @OptionGroup var output: ReportOutput
-
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
   var html: String?
-
   @Option(help: .hidden) var asServer: String?
 
   func validate() throws { if asServer == nil { try validateUse() } }

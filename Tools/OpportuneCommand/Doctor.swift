@@ -17,14 +17,10 @@ struct DoctorCommand: AsyncParsableCommand {
       user and the container that it runs in, so run it as your program runs. The exit status is 0 whatever is found.
       """)
 
-  @Flag(help: "Print JSON.")
-  var json = false
-
+  @Flag(help: "Print JSON.") var json = false
   @Option(help: "The folder that a hibernation store is, or is to be, in.", completion: .directory)
   var store = "."
-
-  @Flag(help: "Exit with status 1 if anything is missing.")
-  var strict = false
+  @Flag(help: "Exit with status 1 if anything is missing.") var strict = false
 
   func run() async throws { try report(await diagnose()) }
 

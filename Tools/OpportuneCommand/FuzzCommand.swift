@@ -27,35 +27,25 @@ struct FuzzCommand: ParsableCommand {
       Ctrl-C ends the run with what it has.
       """)
 
-  @Flag(help: "Say what the targets are, and what holds of them.")
-  var list = false
-
+  @Flag(help: "Say what the targets are, and what holds of them.") var list = false
   @Option(help: "Only these targets, separated by commas or repeated. (default: all but the canaries)")
   var target: [String] = []
-
-  @Option(name: [.long, .customLong("seconds")], help: "Seconds for each target.")
-  var time: Double = 10
-
-  @Option(help: "Number that the random choices follow from. (default: drawn, and printed)")
-  var seed: UInt64?
-
+  @Option(name: [.long, .customLong("seconds")], help: "Seconds for each target.") var time: Double = 10
+  @Option(help: "Number that the random choices follow from. (default: drawn, and printed)") var seed: UInt64?
   @Option(
     help:
       "Run this example again instead, print its timeline, and say whether it fails or no longer fits the code.",
     completion: .file())
   var replay: String?
-
   @Option(
     help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)"
   )
   var threads: Int?
-
   @Option(
     help:
       "Write the example of a failure to this file, those of more targets beside it. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
     completion: .file())
   var output: String?
-
   @Flag(
     help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
   var json = false

@@ -114,9 +114,7 @@ struct ReportOutput: ParsableArguments {
     help:
       "Print JSON, and nothing else, to standard output (as with -); or write it to the file that follows.")
   var json = false
-
-  @Argument(help: "With --json: the file to write it to.", completion: .file())
-  var jsonFile: String?
+  @Argument(help: "With --json: the file to write it to.", completion: .file()) var jsonFile: String?
 
   func validate() throws {
     if let jsonFile, !json {

@@ -23,7 +23,6 @@ struct StatesCommand: ParsableCommand {
   }
 
   @Flag(exclusivity: .exclusive) var form: Form = .table
-
   @Option(help: "Only rows of this state, as in the table.") var state: String?
 
   func validate() throws {

@@ -47,7 +47,7 @@ package enum ServeJSON {
     }
   }
 
-  private struct Row: Encodable {
+  fileprivate struct Row: Encodable {
     let contender: String
     let load: String
     let request: String
@@ -58,8 +58,8 @@ package enum ServeJSON {
     /// The values of each repeat, of short requests alone.
     let repeatsUs: RepeatedPercentiles?
     /// Means of all that were answered, and of the latest hundredth; left out where those are too few.
-    let spentUs: Spent
-    let latestSpentUs: Spent?
+    let spentUs: [String: Double]
+    let latestSpentUs: [String: Double]?
     let requests: Int
     let unanswered: Int
     let sentLateUs: KnownPercentiles
@@ -82,41 +82,9 @@ package enum ServeJSON {
     let backgroundShare: [Share]?
     /// Who was in the real-time class; left out where nobody was to be.
     let realTime: SchedulerStanding.Access?
-
-    init(_ row: ServeReport.Row) {
-      let tally = row.tally
-      contender = tally.contender
-      load = tally.load.rawValue
-      request = row.name
-      latencyUs = row.latency
-      withLeftOutUs = row.latencyOfAll
-      leftOut = row.leftOut
-      repeatsUs = row.repeats
-      spentUs = Spent(row.spending.all)
-      latestSpentUs = row.spending.late.requests > 0 ? Spent(row.spending.late) : nil
-      requests = row.account.samples
-      unanswered = row.account.unfinished
-      sentLateUs = KnownPercentiles(row.account.lateness)
-      refused = tally.count.refused
-      backgroundCpuS = rounded(tally.backgroundCPUSeconds)
-      backgroundReadMb = rounded(tally.backgroundReadMegabytes)
-      backgroundWrittenMb = rounded(tally.backgroundWrittenMegabytes)
-      documentsPerS = rounded(tally.documentsPerSecond)
-      indexedMbPerS = rounded(tally.indexedMegabytesPerSecond)
-      merges = tally.count.merges
-      mergedMb = rounded(tally.mergedMegabytes)
-      checkedMb = rounded(tally.checkedMegabytes)
-      cacheHitShare = rounded(tally.hitShare)
-      cacheWaits = tally.count.cacheWaits
-      loweredAfterUs = row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil
-      residentMb = rounded(tally.residentMegabytes)
-      memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
-      backgroundShare = tally.shares.isEmpty ? nil : tally.shares.map(Share.init)
-      realTime = tally.realTime
-    }
   }
 
-  private struct Share: Encodable {
+  fileprivate struct Share: Encodable {
     let workers: UInt64
     let deviceEighths: UInt64
     let cuts: UInt64
@@ -126,26 +94,36 @@ package enum ServeJSON {
       (workers, deviceEighths, cuts, raises) = (share.workers, share.eighths, share.cuts, share.raises)
     }
   }
+}
 
-  private struct Spent: Encodable {
-    let queue: Double
-    let cpu: Double
-    let reads: Double
-    let others: Double
-    let cpuWait: Double
-    let locks: Double
-    let hops: Double
-    let reply: Double
+extension ServeJSON.Row {
+  fileprivate init(_ row: ServeReport.Row) {
+    let tally = row.tally
+    self.init(
+      contender: tally.contender, load: tally.load.rawValue, request: row.name, latencyUs: row.latency,
+      withLeftOutUs: row.latencyOfAll, leftOut: row.leftOut, repeatsUs: row.repeats,
+      spentUs: row.spending.all.named,
+      latestSpentUs: row.spending.late.requests > 0 ? row.spending.late.named : nil,
+      requests: row.account.samples, unanswered: row.account.unfinished,
+      sentLateUs: KnownPercentiles(row.account.lateness), refused: tally.count.refused,
+      backgroundCpuS: rounded(tally.backgroundCPUSeconds),
+      backgroundReadMb: rounded(tally.backgroundReadMegabytes),
+      backgroundWrittenMb: rounded(tally.backgroundWrittenMegabytes),
+      documentsPerS: rounded(tally.documentsPerSecond),
+      indexedMbPerS: rounded(tally.indexedMegabytesPerSecond), merges: tally.count.merges,
+      mergedMb: rounded(tally.mergedMegabytes), checkedMb: rounded(tally.checkedMegabytes),
+      cacheHitShare: rounded(tally.hitShare), cacheWaits: tally.count.cacheWaits,
+      loweredAfterUs: row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil,
+      residentMb: rounded(tally.residentMegabytes),
+      memoryLimitMb: rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6),
+      backgroundShare: tally.shares.isEmpty ? nil : tally.shares.map(ServeJSON.Share.init),
+      realTime: tally.realTime)
+  }
+}
 
-    init(_ spent: ServeTimeSpent) {
-      queue = rounded(spent[.queue])
-      cpu = rounded(spent[.cpu])
-      reads = rounded(spent[.reading])
-      others = rounded(spent[.others])
-      cpuWait = rounded(spent[.cpuWait])
-      locks = rounded(spent[.locks])
-      hops = rounded(spent[.hops])
-      reply = rounded(spent[.reply])
-    }
+extension ServeTimeSpent {
+  /// Each part by its name.
+  fileprivate var named: [String: Double] {
+    Dictionary(uniqueKeysWithValues: Part.allCases.map { ($0.name, rounded(self[$0])) })
   }
 }

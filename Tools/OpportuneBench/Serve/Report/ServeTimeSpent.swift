@@ -33,6 +33,9 @@ struct ServeTimeSpent: Sendable {
       case .reply: "reply"
       }
     }
+
+    /// In JSON.
+    var name: String { head.lowercased().split(separator: " ").joined(separator: "_") }
   }
 
   private var sums = [Double](repeating: 0, count: Part.allCases.count)
@@ -65,7 +68,6 @@ struct ServeSpending: Sendable {
     let answered = samples.filter { $0.answered != 0 && $0.spent.begin != 0 }
     for sample in answered { all.count(sample) }
     guard answered.count >= KnownPercentiles.requestsMin else { return }
-    let latest = answered.sorted { $0.answered &- $0.intended > $1.answered &- $1.intended }
-    for sample in latest.prefix(max(1, answered.count / 100)) { late.count(sample) }
+    for sample in answered.latestHundredth(by: { $0.answered &- $0.intended }) { late.count(sample) }
   }
 }
