@@ -7,6 +7,16 @@ import PackageDescription
 let isDependency = Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/")
 let tools: TargetDependencyCondition? = .when(traits: ["Tools"])
 
+// What several targets need of others.
+let system = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let metrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
+let metricsTestKit = Target.Dependency.product(name: "MetricsTestKit", package: "swift-metrics")
+let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
+let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condition: tools)
+let argumentParser = Target.Dependency.product(
+  name: "ArgumentParser", package: "swift-argument-parser", condition: tools)
+
 let package = Package(
   name: "opportune",
   products: [
@@ -90,14 +100,11 @@ let package = Package(
       path: "Tools/OpportuneFuzz"),
     // What every module may need, and no user: time, numbers, collections, how text of others is printed.
     .target(
-      name: "OpportuneBase", dependencies: [.product(name: "HeapModule", package: "swift-collections")]),
+      name: "OpportuneBase", dependencies: [heap]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
-        "OpportuneBase", "COpportune", "COpportuneRuntime",
-        .product(name: "HeapModule", package: "swift-collections"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "CoreMetrics", package: "swift-metrics"),
+        "OpportuneBase", "COpportune", "COpportuneRuntime", heap, logging, metrics,
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
@@ -116,31 +123,20 @@ let package = Package(
       name: "OpportuneClient", dependencies: ["OpportuneBase", "OpportuneApps", "COpportuneClient"]),
     .target(
       name: "OpportuneLocation",
-      dependencies: [
-        "OpportuneBase", "OpportuneApps", "OpportuneIO", "CGeodesic", "CGEOS",
-        .product(name: "HeapModule", package: "swift-collections"),
-        .product(name: "SystemPackage", package: "swift-system"),
-      ]),
+      dependencies: ["OpportuneBase", "OpportuneApps", "OpportuneIO", "CGeodesic", "CGEOS", heap, system]),
     .target(
       name: "OpportuneIO",
       dependencies: [
-        "OpportuneBase", "OpportuneScheduler", "COpportune",
-        .product(name: "SystemPackage", package: "swift-system"),
-        .product(name: "DequeModule", package: "swift-collections"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "CoreMetrics", package: "swift-metrics"),
+        "OpportuneBase", "OpportuneScheduler", "COpportune", system,
+        .product(name: "DequeModule", package: "swift-collections"), logging, metrics,
       ]),
     .target(
       name: "OpportuneMemory",
-      dependencies: [
-        "OpportuneBase", "COpportune", "CXXHash", "CZstd",
-        .product(name: "CoreMetrics", package: "swift-metrics"),
-      ]),
+      dependencies: ["OpportuneBase", "COpportune", "CXXHash", "CZstd", metrics]),
     .target(
       name: "Opportune",
       dependencies: [
-        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps",
-        .product(name: "SystemPackage", package: "swift-system"),
+        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps", system,
       ]),
     // opportune.h, the interface for C, and its implementation by functions that Swift gives to C.
     .target(
@@ -149,8 +145,7 @@ let package = Package(
     .target(
       name: "OpportuneC",
       dependencies: [
-        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "COpportuneC",
-        .product(name: "SystemPackage", package: "swift-system"),
+        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "COpportuneC", system,
       ]),
     // Programs that tools start, and their scratch folders.
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
@@ -168,8 +163,7 @@ let package = Package(
       name: "OpportuneBench",
       dependencies: [
         "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneHost", "OpportuneIO",
-        "OpportuneLocation", "OpportuneTraces", "ToolSupport",
-        .product(name: "SystemPackage", package: "swift-system"),
+        "OpportuneLocation", "OpportuneTraces", "ToolSupport", system,
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
       path: "Tools/OpportuneBench"),
@@ -177,10 +171,7 @@ let package = Package(
     // SQLite.
     .target(
       name: "OpportuneReplay",
-      dependencies: [
-        "OpportuneBase", "Opportune", "OpportuneApps", "ToolSupport",
-        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
-      ],
+      dependencies: ["OpportuneBase", "Opportune", "OpportuneApps", "ToolSupport", grdb],
       path: "Tools/OpportuneReplay"),
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and
     // fuzzing.
@@ -200,9 +191,7 @@ let package = Package(
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
         "OpportuneApps", "OpportuneHost", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
-        "OpportuneTraces", "ToolSupport", "COpportuneClientLines",
-        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
-        .product(name: "SystemPackage", package: "swift-system"),
+        "OpportuneTraces", "ToolSupport", "COpportuneClientLines", grdb, system,
       ],
       path: "Tools/OpportuneProperties"),
     // The arguments of the command, which Swift reads from /proc, and the commit that it was built of.
@@ -216,22 +205,16 @@ let package = Package(
       dependencies: [
         "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties",
         "OpportuneLocation", "OpportuneHost", "OpportuneReplay", "OpportuneTraces", "ToolSupport",
-        "COpportune",
-        "COpportuneArguments",
-        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
-        .product(name: "Logging", package: "swift-log"),
+        "COpportune", "COpportuneArguments", argumentParser, logging,
       ],
       path: "Tools/OpportuneCommand"),
     // The programs of docs/guide, all in one, so that they cost one link.
     .executableTarget(
       name: "Guide",
-      dependencies: [
-        "Opportune", "OpportuneLocation", .product(name: "Logging", package: "swift-log"),
-        .product(name: "CoreMetrics", package: "swift-metrics"),
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
-      ], path: "docs/examples/Guide", packageAccess: false),
+      dependencies: ["Opportune", "OpportuneLocation", logging, metrics, metricsTestKit],
+      path: "docs/examples/Guide", packageAccess: false),
     .target(
-      name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
+      name: "TestSupport", dependencies: ["OpportuneBase", logging],
       path: "Tests/TestSupport"),
     // The examples of docs/api.md.
     .testTarget(
@@ -241,17 +224,12 @@ let package = Package(
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
-        "OpportuneScheduler", "OpportuneModels", "COpportune", "TestSupport",
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        "OpportuneScheduler", "OpportuneModels", "COpportune", "TestSupport", metricsTestKit,
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(
       name: "OpportuneAppsTests",
-      dependencies: [
-        "Opportune", "OpportuneApps", "OpportuneModels", "TestSupport",
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "SystemPackage", package: "swift-system"),
-      ]),
+      dependencies: ["Opportune", "OpportuneApps", "OpportuneModels", "TestSupport", logging, system]),
     .testTarget(
       name: "OpportuneHostTests",
       dependencies: [
@@ -264,21 +242,16 @@ let package = Package(
     .testTarget(
       name: "OpportuneMemoryTests",
       dependencies: [
-        "OpportuneMemory", "OpportuneModels", "COpportune", "StoreCrash", "TestSupport",
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        "OpportuneMemory", "OpportuneModels", "COpportune", "StoreCrash", "TestSupport", metricsTestKit,
       ]),
     .testTarget(
       name: "OpportuneLocationTests",
       dependencies: [
-        "OpportuneLocation", "OpportuneTraces", "OpportuneApps", "OpportuneIO", "TestSupport",
-        .product(name: "SystemPackage", package: "swift-system"),
+        "OpportuneLocation", "OpportuneTraces", "OpportuneApps", "OpportuneIO", "TestSupport", system,
       ]),
     .testTarget(
       name: "OpportuneReplayTests",
-      dependencies: [
-        "OpportuneReplay", "OpportuneApps", "TestSupport",
-        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
-      ],
+      dependencies: ["OpportuneReplay", "OpportuneApps", "TestSupport", grdb],
       resources: [.copy("Fixtures")]),
     .testTarget(
       name: "OpportuneFuzzTests",
@@ -295,8 +268,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneIOTests",
       dependencies: [
-        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport", metricsTestKit,
       ]),
     .testTarget(
       name: "OpportuneBenchTests",
@@ -305,9 +277,7 @@ let package = Package(
       name: "OpportuneCommandTests",
       dependencies: [
         "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "OpportuneReplay",
-        "TestSupport",
-        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
-        .product(name: "SystemPackage", package: "swift-system"),
+        "TestSupport", argumentParser, system,
       ],
       resources: [.copy("Fixtures")]),
   ],

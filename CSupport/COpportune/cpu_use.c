@@ -43,7 +43,7 @@ uint32_t opp_cpu_use_cpus(const opp_cpu_use *use) {
 }
 
 void opp_cpu_use_add(opp_cpu_use *use, uint64_t ns) {
-    /* Without a system call, except where neither rseq nor the vDSO knows it. */
+    /* A system call only where neither rseq nor the vDSO tells the CPU. */
     opp_cpu_use_add_on(use, sched_getcpu(), ns);
 }
 

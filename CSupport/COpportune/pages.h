@@ -16,12 +16,12 @@ size_t opp_pages_size(void);
 void *opp_pages_map(size_t bytes);
 void opp_pages_unmap(void *memory, size_t bytes);
 
-/* Returns the pages, even if they are locked into memory: they are zero on return. 0, or 1 where some were
- * locked, or -errno. */
+/* Gives the pages back to the kernel, also those that are locked into memory: on return all read as zero.
+ * 0; 1 where some were locked; or -errno. */
 int opp_pages_drop(void *memory, size_t bytes);
 
-/* Lets the kernel take any of the pages, which then reads as zero, until that page is written. 0 or
- * -errno. */
+/* Lets the kernel take each page at any time until it is written again; a page that was taken reads as zero.
+ * 0 or -errno. */
 int opp_pages_offer(void *memory, size_t bytes);
 
 /* Takes the page of `word`, which is not zero, back from the kernel. Returns whether the kernel had not taken

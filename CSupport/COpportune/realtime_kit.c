@@ -51,36 +51,29 @@ static bool bus_wait(const bus *bus, short events) {
     }
 }
 
-static bool bus_send(const bus *bus, const void *bytes, size_t count) {
-    const char *rest = bytes;
+static bool bus_move(const bus *bus, bool sends, void *bytes, size_t count) {
+    char *rest = bytes;
     while (count > 0) {
-        ssize_t sent = send(bus->socket, rest, count, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent > 0) {
-            rest += sent;
-            count -= (size_t)sent;
-        } else if (sent < 0 && errno == EINTR) {
+        ssize_t moved = sends ? send(bus->socket, rest, count, MSG_NOSIGNAL | MSG_DONTWAIT)
+                              : recv(bus->socket, rest, count, MSG_DONTWAIT);
+        if (moved > 0) {
+            rest += moved;
+            count -= (size_t)moved;
+        } else if (moved < 0 && errno == EINTR) {
             continue;
-        } else if (sent == 0 || errno != EAGAIN || !bus_wait(bus, POLLOUT)) {
+        } else if (moved == 0 || errno != EAGAIN || !bus_wait(bus, sends ? POLLOUT : POLLIN)) {
             return false;
         }
     }
     return true;
 }
 
+static bool bus_send(const bus *bus, const void *bytes, size_t count) {
+    return bus_move(bus, true, (void *)(uintptr_t)bytes, count);
+}
+
 static bool bus_receive(const bus *bus, void *bytes, size_t count) {
-    char *rest = bytes;
-    while (count > 0) {
-        ssize_t received = recv(bus->socket, rest, count, MSG_DONTWAIT);
-        if (received > 0) {
-            rest += received;
-            count -= (size_t)received;
-        } else if (received < 0 && errno == EINTR) {
-            continue;
-        } else if (received == 0 || errno != EAGAIN || !bus_wait(bus, POLLIN)) {
-            return false;
-        }
-    }
-    return true;
+    return bus_move(bus, false, bytes, count);
 }
 
 /* --- Messages that are sent -------------------------------------------------------------------- */

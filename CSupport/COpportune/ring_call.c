@@ -2,7 +2,6 @@
 #include "ring.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /*
  * Requests of the thread backend that wait in poll(2): sockets, pipes and all else that reports readiness.
- * Each is tried without waiting. Owner only.
+ * Each is tried without waiting. Only the ring's owner calls these.
  */
 #include "ring.h"
 
@@ -70,7 +70,8 @@ static int32_t connect_now(const opp_ring_op *op, ring_attempt *attempt) {
 static int32_t accept_now(const opp_ring_op *op) {
     int flags = fcntl(op->fd, F_GETFL);
     if (flags < 0) return -errno;
-    /* Never restored: another process may share the descriptor and take the connection first. */
+    /* The flag stays set: another process that shares the socket may take the connection first, and the call
+     * would then wait. */
     if ((flags & O_NONBLOCK) == 0) (void)fcntl(op->fd, F_SETFL, flags | O_NONBLOCK);
     return ring_call(op);
 }

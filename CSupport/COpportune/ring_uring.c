@@ -10,7 +10,6 @@
 #include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Newer than the header of liburing 2.3. */
 #define OP_FTRUNCATE 55

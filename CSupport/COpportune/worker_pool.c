@@ -19,7 +19,6 @@
 #include "runq.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 opp_pool *opp_pool_create(uint32_t tokens) {
     if (tokens < 1 || tokens > OPP_POOL_WORKERS) return NULL;

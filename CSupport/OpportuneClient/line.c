@@ -172,6 +172,21 @@ static uint64_t nanoseconds(double seconds)
     return seconds > 0 && seconds < 3.2e7 ? (uint64_t)(seconds * 1e9) : 0;
 }
 
+#define TEXT(key) \
+    {#key, offsetof(struct oppclient_line, key), sizeof ((struct oppclient_line *)NULL)->key, false}
+#define COUNT(key) {#key, offsetof(struct oppclient_line, key), 0, true}
+#define NUMBER(key) {#key, offsetof(struct oppclient_line, key), 0, false}
+
+static const struct member {
+    const char *key;
+    size_t place;
+    size_t size;   /* of a text; else 0 */
+    bool is_count; /* has no sign */
+} members[] = {
+    TEXT(event), TEXT(launch), TEXT(name), TEXT(error), TEXT(reason), TEXT(file), TEXT(kind), TEXT(origin),
+    TEXT(payload), COUNT(id), COUNT(bytes), NUMBER(task), NUMBER(socket), NUMBER(number), NUMBER(at_ms),
+};
+
 static bool take_member(struct reader *reader, struct oppclient_line *line)
 {
     char key[32];
@@ -179,45 +194,25 @@ static bool take_member(struct reader *reader, struct oppclient_line *line)
     if (!take_string(reader, key, sizeof key) || !take(reader, ':'))
         return false;
     skip_space(reader);
-    if (reader->at < reader->end && *reader->at == '"') {
-        if (strcmp(key, "event") == 0)
-            return take_string(reader, line->event, sizeof line->event);
-        if (strcmp(key, "launch") == 0)
-            return take_string(reader, line->launch, sizeof line->launch);
-        if (strcmp(key, "name") == 0)
-            return take_string(reader, line->name, sizeof line->name);
-        if (strcmp(key, "error") == 0)
-            return take_string(reader, line->error, sizeof line->error);
-        if (strcmp(key, "reason") == 0)
-            return take_string(reader, line->reason, sizeof line->reason);
-        if (strcmp(key, "file") == 0)
-            return take_string(reader, line->file, sizeof line->file);
-        if (strcmp(key, "kind") == 0)
-            return take_string(reader, line->kind, sizeof line->kind);
-        if (strcmp(key, "origin") == 0)
-            return take_string(reader, line->origin, sizeof line->origin);
-        if (strcmp(key, "payload") == 0)
-            return take_string(reader, line->payload, sizeof line->payload);
+    bool is_text = reader->at < reader->end && *reader->at == '"';
+    const struct member *member = members, *end = members + sizeof members / sizeof *members;
+    while (member < end && (strcmp(key, member->key) != 0 || is_text != (member->size > 0)))
+        member++;
+    char *place = member < end ? (char *)line + member->place : NULL;
+    if (is_text && place != NULL)
+        return take_string(reader, place, member->size);
+    if (is_text)
         return take_string(reader, other, sizeof other);
-    }
     if (!take_word(reader, other, sizeof other))
         return false;
     if (strcmp(key, "ok") == 0)
         line->ok = strcmp(other, "true") == 0;
-    else if (strcmp(key, "id") == 0)
-        line->id = strtoull(other, NULL, 10);
-    else if (strcmp(key, "task") == 0)
-        line->task = strtoll(other, NULL, 10);
-    else if (strcmp(key, "socket") == 0)
-        line->socket = strtoll(other, NULL, 10);
-    else if (strcmp(key, "bytes") == 0)
-        line->bytes = strtoull(other, NULL, 10);
-    else if (strcmp(key, "number") == 0)
-        line->number = strtoll(other, NULL, 10);
-    else if (strcmp(key, "at_ms") == 0)
-        line->at_ms = strtoll(other, NULL, 10);
     else if (strcmp(key, "grace_s") == 0)
         line->grace_ns = nanoseconds(strtod(other, NULL));
+    else if (place != NULL) {
+        uint64_t number = member->is_count ? strtoull(other, NULL, 10) : (uint64_t)strtoll(other, NULL, 10);
+        memcpy(place, &number, sizeof number);
+    }
     return true;
 }
 

@@ -1,6 +1,4 @@
-import Dispatch
 import Foundation
-import OpportuneMemory
 import TestSupport
 import Testing
 

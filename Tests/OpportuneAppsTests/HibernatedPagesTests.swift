@@ -1,5 +1,4 @@
 import Foundation
-import OpportuneMemory
 import TestSupport
 import Testing
 

@@ -1,7 +1,4 @@
 import Foundation
-import Glibc
-import OpportuneMemory
-import OpportuneScheduler
 import TestSupport
 import Testing
 

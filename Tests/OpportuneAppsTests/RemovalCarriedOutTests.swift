@@ -1,6 +1,4 @@
-import Dispatch
 import Foundation
-import OpportuneMemory
 import Synchronization
 import TestSupport
 import Testing
@@ -9,6 +7,17 @@ import Testing
 @testable import OpportuneApps
 
 @Suite(.bounded) struct RemovalCarriedOutTests {
+  /// An app in front, and its number with the memory broker.
+  private func launchNotes(on host: AppHost, _ memory: HostMemory) async throws -> (AppID, UInt32) {
+    let numbers = AtomicBox<[UInt32]>([])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
+      numbers.change { $0.append(own.number) }
+      return Silent()
+    }
+    try await launchAndWait(host, id)
+    return (id, try #require(numbers.value.first))
+  }
+
   /// Between the choice and the host's strand a person may have brought the app forward.
   // R-MEM-01, R-MEM-09
   @Test(.timeLimit(.minutes(1))) func whoIsInFrontByNowStays() async throws {
@@ -18,14 +27,8 @@ import Testing
     // A trailing closure is the report.
     let memory = try HostMemory(scheduler: scheduler) { continuation.yield($0) }
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
-    let numbers = AtomicBox<[UInt32]>([])
-    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
-      numbers.change { $0.append(own.number) }
-      return Silent()
-    }
-    try await launchAndWait(host, id)
-    let removal = Removal(
-      app: try #require(numbers.value.first), method: .terminate, reason: "chosen a moment ago")
+    let (id, app) = try await launchNotes(on: host, memory)
+    let removal = Removal(app: app, method: .terminate, reason: "chosen a moment ago")
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .active)
     // It may be chosen again.
@@ -100,14 +103,8 @@ import Testing
       scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil,
       report: { event in if case .notStored = event { told.change { $0.append("\(event)") } } })
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
-    let numbers = AtomicBox<[UInt32]>([])
-    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
-      numbers.change { $0.append(own.number) }
-      return Silent()
-    }
-    try await launchAndWait(host, id)
+    let (id, app) = try await launchNotes(on: host, memory)
     try await leaveAndWait(host, id)
-    let app = try #require(numbers.value.first)
     let removal = Removal(app: app, method: .hibernate, reason: "it is idle", isOptional: true)
     for _ in 0..<2 { await memory.carryOut(removal, on: host) }
     #expect(await host.state(of: id) == .suspended)

@@ -1,6 +1,4 @@
 import Foundation
-import OpportuneMemory
-import OpportuneScheduler
 import TestSupport
 import Testing
 

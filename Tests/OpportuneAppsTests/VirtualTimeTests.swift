@@ -1,7 +1,5 @@
 import Foundation
 import Opportune
-import OpportuneScheduler
-import Synchronization
 import TestSupport
 import Testing
 
@@ -133,7 +131,8 @@ import Testing
     for (one, next) in zip(moments, moments.dropFirst()) { #expect(next - one == .seconds(3600)) }
   }
 
-  @Test func aCallbackThatTheTestHoldsUpBecomesLate() async throws {
+  /// An app whose callback has begun and waits for the gate.
+  private func heldUp() async throws -> (AppHost, HostedApp, Awaited) {
     let host = try host()
     let gate = Awaited()
     let probe = Probe(heldIn: gate)
@@ -141,6 +140,11 @@ import Testing
     try await host.leave(app.id)
     // Its time counts from there.
     try await eventually("the callback begins") { await probe.calls.contains("saves") }
+    return (host, app, gate)
+  }
+
+  @Test func aCallbackThatTheTestHoldsUpBecomesLate() async throws {
+    let (host, app, gate) = try await heldUp()
     try await host.advance(by: .seconds(4), waitingForApps: false)
     #expect(await host.state(of: app.id) == .background)
     try await host.advance(by: .seconds(3), waitingForApps: false)
@@ -190,13 +194,7 @@ import Testing
   }
 
   @Test func cancellationEndsTheWait() async throws {
-    let host = try host()
-    let gate = Awaited()
-    let probe = Probe(heldIn: gate)
-    let app = try await host.launch(Manifest(identifier: "slow")) { _ in probe }
-    try await host.leave(app.id)
-    // Its time counts from there.
-    try await eventually("the callback begins") { await probe.calls.contains("saves") }
+    let (host, app, gate) = try await heldUp()
     let advancing = Task { try await host.advance(by: .seconds(60)) }
     advancing.cancel()
     try await advancing.value

@@ -1,6 +1,5 @@
 import Foundation
 import Opportune
-import OpportuneScheduler
 import TestSupport
 import Testing
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Opportune
-import OpportuneApps
 import TestSupport
 import Testing
 

@@ -1,6 +1,5 @@
 import Foundation
 import OpportuneApps
-import Synchronization
 import TestSupport
 import Testing
 

@@ -198,6 +198,16 @@ import Testing
     #expect(scheduler.next(now: 0) == nil)
   }
 
+  /// More of the background than the device takes, one of which ends in each turn.
+  private func serveEightTurns(_ scheduler: inout IOScheduler<Int>) {
+    for number in 0..<64 { _ = scheduler.submit(number, app: 1, cost: four) }
+    for turn in 1...8 as ClosedRange<UInt64> {
+      var last: IOScheduler<Int>.Grant?
+      while let grant = scheduler.next(now: turn * 6_000_000) { last = grant }
+      if let last { scheduler.finished(last, sentAt: 0, queuedAt: 0, now: turn * 6_000_000) }
+    }
+  }
+
   // R-DISK-02
   @Test(arguments: [true, false]) func theAdaptiveCapDoesNotRiseWhileForegroundWaits(waits: Bool) {
     var scheduler = scheduler(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))
@@ -205,12 +215,7 @@ import Testing
       _ = scheduler.submit(0, app: 0, cost: four)
       _ = scheduler.next(now: 0)
     }
-    for number in 0..<64 { _ = scheduler.submit(number, app: 1, cost: four) }
-    for turn in 1...8 as ClosedRange<UInt64> {
-      var last: IOScheduler<Int>.Grant?
-      while let grant = scheduler.next(now: turn * 6_000_000) { last = grant }
-      if let last { scheduler.finished(last, sentAt: 0, queuedAt: 0, now: turn * 6_000_000) }
-    }
+    serveEightTurns(&scheduler)
     #expect(scheduler.cap == (waits ? 4 : 12))
   }
 
@@ -254,12 +259,7 @@ import Testing
   @Test(arguments: [8, 4]) func theAdaptiveCapDoesNotRiseWhileAPartOfItHolds(eighths: Int) {
     var scheduler = scheduler(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))
     scheduler.backgroundEighths = eighths
-    for number in 0..<64 { _ = scheduler.submit(number, app: 1, cost: four) }
-    for turn in 1...8 as ClosedRange<UInt64> {
-      var last: IOScheduler<Int>.Grant?
-      while let grant = scheduler.next(now: turn * 6_000_000) { last = grant }
-      if let last { scheduler.finished(last, sentAt: 0, queuedAt: 0, now: turn * 6_000_000) }
-    }
+    serveEightTurns(&scheduler)
     scheduler.backgroundEighths = 8
     #expect(scheduler.cap == (eighths == 8 ? 12 : 4))
   }

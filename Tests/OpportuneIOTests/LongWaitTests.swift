@@ -1,6 +1,5 @@
 import CIOTestSupport
 import Foundation
-import Synchronization
 import SystemPackage
 import TestSupport
 import Testing

@@ -145,13 +145,7 @@ import Testing
   // R-FTS-07
   @Test(arguments: [true, false])
   func zeroCopySendsHoldUpNothing(isClosed: Bool) async throws {
-    let broker = try makeBroker(.automatic) {
-      $0.zeroCopyFrom = 4096
-      $0.triesInline = false
-    }
-    guard broker.capabilities.sendsWithoutCopying else {
-      return print("skipped: this kernel sends with a copy only")
-    }
+    guard let broker = try makeZeroCopyBroker() else { return }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(peer, io)
@@ -184,14 +178,7 @@ import Testing
   /// However late the peer reads: the place in the device's queue is others'.
   // R-NET-03
   @Test func zeroCopySendsGiveTheirPlaceBack() async throws {
-    let broker = try makeBroker(.automatic) {
-      $0.zeroCopyFrom = 4096
-      $0.triesInline = false
-      $0.network.depth = 2
-    }
-    guard broker.capabilities.sendsWithoutCopying else {
-      return print("skipped: this kernel sends with a copy only")
-    }
+    guard let broker = try makeZeroCopyBroker({ $0.network.depth = 2 }) else { return }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []

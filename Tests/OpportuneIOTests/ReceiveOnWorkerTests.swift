@@ -1,5 +1,4 @@
 import COpportune
-import Dispatch
 import Foundation
 import Glibc
 import OpportuneBase

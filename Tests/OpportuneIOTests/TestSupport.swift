@@ -26,6 +26,18 @@ func makeBroker(
   return try IOBroker(configuration: configuration)
 }
 
+/// A broker that sends without copying; nil, and it is said, where the kernel does not.
+func makeZeroCopyBroker(_ change: (inout IOConfiguration) -> Void = { _ in }) throws -> IOBroker? {
+  let broker = try makeBroker(.automatic) {
+    $0.zeroCopyFrom = 4096
+    $0.triesInline = false  // what is done at once is copied
+    change(&$0)
+  }
+  if broker.capabilities.sendsWithoutCopying { return broker }
+  print("skipped: this kernel sends with a copy only")
+  return nil
+}
+
 /// A broker, and an app of it.
 func makeApp(
   _ backend: IOConfiguration.Backend, named name: String, state: IOState = .active

@@ -1,6 +1,5 @@
 import CIOTestSupport
 import COpportune
-import Dispatch
 import Glibc
 import OpportuneScheduler
 import Synchronization

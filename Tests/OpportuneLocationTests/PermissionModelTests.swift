@@ -60,11 +60,6 @@ import Testing
     /// How often each step may still be done.
     var budget: [Step: Int]
 
-    init(system: LocationSystem, budget: [Step: Int]) {
-      self.system = system
-      self.budget = budget
-    }
-
     struct Key: Hashable {
       var permissions: [AppID: AppLocation]
       var flows: [AlertID: Flow]

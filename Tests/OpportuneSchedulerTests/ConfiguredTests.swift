@@ -48,16 +48,7 @@ import Testing
     #expect(tokens(fixed, .foreground) == 5 && tokens(fixed, .background) == 5)
     // So many run at once, whatever the machine has.
     let app = try fixed.makeApp(named: "app")
-    let inside = Record<Int>()
-    let release = Flag()
-    for number in 0..<5 {
-      try app.submit {
-        inside.add(number)
-        release.spin()
-      }
-    }
-    _ = await inside.reaching(5)
-    release.raise()
+    try await app.hold(jobs: 5).raise()
     try await fixed.shutdown()
   }
 

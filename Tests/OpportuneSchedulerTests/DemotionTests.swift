@@ -311,16 +311,8 @@ private final class SlowPipe: Sendable {
     // A quantum that none of them uses up before all have begun.
     let quantum = QuantumPolicy(quantum: .milliseconds(500))
     let (scheduler, app) = try makeApp(named: "app", workers: 1, quantum: quantum)
-    let release = Flag()
-    let begun = Record<Int>()
     // Beyond the run token and the spare worker, others begin only because those before them yield.
-    for number in 0..<6 {
-      try app.submit {
-        begun.add(number)
-        release.spin()
-      }
-    }
-    _ = await begun.reaching(6)
+    let release = try await app.hold(jobs: 6)
     let pool = try #require(await scheduler.statistics().pools.first { $0.pool == .foreground })
     // What has yielded is not demoted: the jobs end where they began.
     #expect(pool.yielded >= 4)
@@ -433,15 +425,7 @@ private final class SlowPipe: Sendable {
   @Test(arguments: [1, 2]) func backgroundProgressesUnderForegroundHogs(workers: Int) async throws {
     let (scheduler, ui) = try makeApp(named: "ui", workers: workers)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
-    let held = Record<Int>()
-    let release = Flag()
-    for number in 0..<2 {
-      try ui.submit {
-        held.add(number)
-        release.spin()
-      }
-    }
-    _ = await held.reaching(2)
+    let release = try await ui.hold(jobs: 2)
     let done = Record<Int>()
     for number in 0..<100 { try indexer.submit { done.add(number) } }
     _ = await done.reaching(100)

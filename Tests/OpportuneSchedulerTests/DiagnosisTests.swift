@@ -1,6 +1,5 @@
 import COpportune
 import Foundation
-import Glibc
 import TestSupport
 import Testing
 

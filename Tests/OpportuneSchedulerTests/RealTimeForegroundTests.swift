@@ -1,5 +1,4 @@
 import COpportune
-import Dispatch
 import Foundation
 import Synchronization
 import TestSupport

@@ -1,6 +1,5 @@
 import COpportune
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 

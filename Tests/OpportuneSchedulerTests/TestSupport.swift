@@ -89,14 +89,16 @@ final class CountedThread: @unchecked Sendable {
 }
 
 extension App {
-  /// Has a worker inside a job of the app's until the flag is raised; returns when it is.
-  func hold() async throws -> Flag {
+  /// Has so many workers inside jobs of the app's until the flag is raised; returns when they are.
+  func hold(jobs: Int = 1) async throws -> Flag {
     let (begun, release) = (Record<Bool>(), Flag())
-    try submit {
-      begun.add(true)
-      release.spin()
+    for _ in 0..<jobs {
+      try submit {
+        begun.add(true)
+        release.spin()
+      }
     }
-    _ = await begun.reaching(1)
+    _ = await begun.reaching(jobs)
     return release
   }
 }

@@ -1,6 +1,5 @@
 import COpportune
 import Dispatch
-import Synchronization
 import TestSupport
 import Testing
 

@@ -5,7 +5,6 @@
 #include "ring.h"
 
 #include <dirent.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -14,7 +14,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* --- A machine ------------------------------------------------------------------------------ */
 

@@ -45,6 +45,8 @@ package protocol Contender: AnyObject, Sendable {
 }
 
 extension Contender {
+  package func start(_ setup: ContenderSetup) {}
+  package func stop() async {}
   package func submitSecondForeground(_ job: @escaping Job) -> Bool { submitForeground(job) }
   package func submitForegroundHog(_ job: @escaping Job) -> Bool { submitForeground(job) }
   package func startYieldingHog(_ step: @escaping @Sendable () -> Bool, ended: @escaping Job) -> Bool {

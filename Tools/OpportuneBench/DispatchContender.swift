@@ -5,9 +5,6 @@ final class DispatchContender: Contender {
   let name = "dispatch"
   let lockFreeNote = "no: lock-free push, a stopped producer hides later entries"
 
-  func start(_ setup: ContenderSetup) {}
-  func stop() async {}
-
   func submitForeground(_ job: @escaping Job) -> Bool {
     DispatchQueue.global(qos: .userInteractive).async(execute: job)
     return true

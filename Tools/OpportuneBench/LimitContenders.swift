@@ -136,9 +136,6 @@ final class ThreadPerJobContender: Contender {
   let name = "thread-per-job"
   let lockFreeNote = "no queue: the kernel's"
 
-  func start(_ setup: ContenderSetup) {}
-  func stop() async {}
-
   func submitForeground(_ job: @escaping Job) -> Bool {
     SystemThread.launch(named: "job-fg", job) == 0
   }

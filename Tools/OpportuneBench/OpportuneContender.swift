@@ -1,5 +1,4 @@
 import OpportuneScheduler
-import Synchronization
 
 /// Opportune itself: two foreground apps and a background app of one scheduler.
 final class OpportuneContender: Contender {

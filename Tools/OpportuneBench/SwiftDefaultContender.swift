@@ -3,9 +3,6 @@ final class SwiftDefaultContender: Contender {
   let name = "swift-default"
   let lockFreeNote = "no: on Dispatch's global queues"
 
-  func start(_ setup: ContenderSetup) {}
-  func stop() async {}
-
   func submitForeground(_ job: @escaping Job) -> Bool {
     Task.detached(priority: .high) { job() }
     return true

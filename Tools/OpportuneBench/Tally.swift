@@ -12,11 +12,6 @@ struct Tally: Sendable {
   var timeline: [TimelinePoint] = []
   var latestStarts: [LateStart] = []
 
-  init(scenario: Scenario, contender: ContenderKind) {
-    self.scenario = scenario
-    self.contender = contender
-  }
-
   mutating func countBeside(_ window: WindowOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
     let leftOut = rule.leftOut(window.slices, cores: cores)
     beside.count(window.samples, windowEnd: window.end) { time in leftOut.contains { $0.contains(time) } }

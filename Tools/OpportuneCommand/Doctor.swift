@@ -4,7 +4,6 @@ import Glibc
 import Opportune
 import OpportuneBase
 import OpportuneHost
-import OpportuneScheduler
 import ToolSupport
 
 struct DoctorCommand: AsyncParsableCommand {

@@ -1,6 +1,5 @@
 import Foundation
 import Opportune
-import OpportuneApps
 import OpportuneLocation
 
 /// The session of `opportune location monitor`: its fences, its settings and the user, independent of the

@@ -1,5 +1,4 @@
 import Opportune
-import OpportuneApps
 import OpportuneLocation
 
 /// Fences of one app, the program that reads the crossings, as far as the user lets it know of them.

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Opportune
-import OpportuneApps
 import OpportuneBase
 import OpportuneReplay
 

@@ -135,14 +135,12 @@ final class RequestWorld: ThreadsWorld, @unchecked Sendable {
       call, "read \(count) from pipe\(pipe)\(fills ? ", all" : "")\(limit.map { ", within \($0)" } ?? "")",
       &log
     ) {
-      do throws(IOError) {
-        let buffer = try IOBuffer(count: count, alignment: 16)
-        let moved =
-          try await isSocket
-          ? io.receive(end, into: buffer, untilFull: fills, within: limit)
-          : io.read(end, into: buffer, untilFull: fills, within: limit)
-        return .read(try buffer.bytes(in: 0..<moved))
-      } catch { return .failed(error.code) }
+      let buffer = try IOBuffer(count: count, alignment: 16)
+      let moved =
+        try await isSocket
+        ? io.receive(end, into: buffer, untilFull: fills, within: limit)
+        : io.read(end, into: buffer, untilFull: fills, within: limit)
+      return .read(try buffer.bytes(in: 0..<moved))
     }
   }
 
@@ -150,11 +148,9 @@ final class RequestWorld: ThreadsWorld, @unchecked Sendable {
     let call = RequestModel.Call(.write, app: app, pipe: pipe, count: count)
     let (io, end, isSocket) = (apps[app], pipes[pipe].apps, pipes[pipe].isSocket)
     begin(call, "write \(count) to pipe\(pipe)", &log) {
-      do throws(IOError) {
-        let buffer = try IOBuffer(count: count, alignment: 16)
-        if isSocket { try await io.send(end, from: buffer) } else { try await io.write(end, from: buffer) }
-        return .wrote(count)
-      } catch { return .failed(error.code) }
+      let buffer = try IOBuffer(count: count, alignment: 16)
+      if isSocket { try await io.send(end, from: buffer) } else { try await io.write(end, from: buffer) }
+      return .wrote(count)
     }
   }
 
@@ -167,51 +163,41 @@ final class RequestWorld: ThreadsWorld, @unchecked Sendable {
   private func readFile(_ app: Int, _ argument: Int, _ log: inout StepLog) {
     let (io, file, range) = (apps[app], file.descriptor, pages(argument))
     begin(RequestModel.Call(.nothing, app: app, count: range.count), "read \(range) of the file", &log) {
-      do throws(IOError) {
-        let buffer = try IOBuffer(count: range.count)
-        let moved = try await io.read(file, into: buffer, at: Int64(range.lowerBound), untilFull: true)
-        return .wrote(try buffer.bytes(in: 0..<moved) == RequestFile.bytes(range) ? moved : -1)
-      } catch { return .failed(error.code) }
+      let buffer = try IOBuffer(count: range.count)
+      let moved = try await io.read(file, into: buffer, at: Int64(range.lowerBound), untilFull: true)
+      return .wrote(try buffer.bytes(in: 0..<moved) == RequestFile.bytes(range) ? moved : -1)
     }
   }
 
   private func writeFile(_ app: Int, _ argument: Int, _ log: inout StepLog) {
     let (io, file, range) = (apps[app], file.descriptor, pages(argument))
     begin(RequestModel.Call(.nothing, app: app, count: range.count), "write \(range) of the file", &log) {
-      do throws(IOError) {
-        let buffer = try IOBuffer(copying: RequestFile.bytes(range))
-        return .wrote(try await io.write(file, from: buffer, at: Int64(range.lowerBound)))
-      } catch { return .failed(error.code) }
+      let buffer = try IOBuffer(copying: RequestFile.bytes(range))
+      return .wrote(try await io.write(file, from: buffer, at: Int64(range.lowerBound)))
     }
   }
 
   private func synchronize(_ app: Int, _ log: inout StepLog) {
     let (io, file) = (apps[app], file.descriptor)
     begin(RequestModel.Call(.nothing, app: app), "synchronize the file", &log) {
-      do throws(IOError) {
-        try await io.synchronize(file)
-        return .wrote(0)
-      } catch { return .failed(error.code) }
+      try await io.synchronize(file)
+      return .wrote(0)
     }
   }
 
   private func openFile(_ app: Int, _ log: inout StepLog) {
     let (io, path) = (apps[app], file.path)
     begin(RequestModel.Call(.nothing, app: app), "open and close the file", &log) {
-      do throws(IOError) {
-        try await io.close(try await io.open(path, .readOnly))
-        return .wrote(0)
-      } catch { return .failed(error.code) }
+      try await io.close(try await io.open(path, .readOnly))
+      return .wrote(0)
     }
   }
 
   private func connect(_ app: Int, _ log: inout StepLog) {
     let (io, address) = (apps[app], address)
     begin(RequestModel.Call(.connect, app: app, pipe: 0), "connect and close", &log) {
-      do throws(IOError) {
-        try await io.close(try await io.connect(to: address))
-        return .wrote(0)
-      } catch { return .failed(error.code) }
+      try await io.close(try await io.connect(to: address))
+      return .wrote(0)
     }
   }
 
@@ -219,32 +205,31 @@ final class RequestWorld: ThreadsWorld, @unchecked Sendable {
     let (io, listener) = (apps[0], listener)
     accepts += 1
     begin(RequestModel.Call(.nothing, app: 0), "accept and close", &log) {
-      do throws(IOError) {
-        try await io.close(try await listener.accept())
-        return .wrote(0)
-      } catch { return .failed(error.code) }
+      try await io.close(try await listener.accept())
+      return .wrote(0)
     }
   }
 
   private func nothing(_ app: Int, _ log: inout StepLog) {
     let io = apps[app]
     begin(RequestModel.Call(.nothing, app: app), "do nothing", &log) {
-      do throws(IOError) {
-        try await io.nop()
-        return .wrote(0)
-      } catch { return .failed(error.code) }
+      try await io.nop()
+      return .wrote(0)
     }
   }
 
   private func begin(
     _ call: RequestModel.Call, _ what: String, _ log: inout StepLog,
-    _ body: @escaping @Sendable () async -> RequestModel.Outcome
+    _ body: @escaping @Sendable () async throws -> RequestModel.Outcome
   ) {
     let number = model.submits(call)
     log.note("call \(number) of app\(call.app): \(what)")
     calls.append(
       hand.start { [self] in
-        let outcome = await body()
+        let outcome: RequestModel.Outcome
+        do { outcome = try await body() } catch let error as IOError { outcome = .failed(error.code) } catch {
+          preconditionFailure("a call threw \(error)")
+        }
         if forgets == .answer, number % 8 == 7 { return }
         model.ended(number, outcome)
         seen.append("call \(number) ends: \(outcome)")

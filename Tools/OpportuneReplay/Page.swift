@@ -1,5 +1,4 @@
 import OpportuneBase
-import ToolSupport
 
 extension [ReplayRemoval] {
   /// Why each went, as a table; of very many the first, since a page of tens of megabytes opens nowhere.

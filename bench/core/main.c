@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 typedef struct options {
     const char *json;

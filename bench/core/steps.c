@@ -8,7 +8,6 @@
 #include "setup.h"
 
 #include <pthread.h>
-#include <string.h>
 
 const char *const step_name[STEPS] = {
     "suspend",       "first of another, after suspend", "resume",        "first of another, after resume",

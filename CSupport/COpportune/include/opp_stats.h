@@ -22,8 +22,8 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
 } opp_counter;
 
 #define OPP_COUNTERS 9
-/* Buckets of waits, as in Swift's LatencyHistogram: 1 << BITS an octave, the first 1 << UNIT nanoseconds
- * wide. */
+/* Waits are counted in buckets, as in Swift's LatencyHistogram. The first is 1 << OPP_BUCKET_UNIT nanoseconds
+ * wide; each doubling of the wait has 1 << OPP_BUCKET_BITS of them. */
 #define OPP_BUCKETS 112 /* up to 9 minutes */
 #define OPP_BUCKET_BITS 2
 #define OPP_BUCKET_UNIT 10

@@ -10,24 +10,22 @@
 
 OPP_BEGIN_DECLS
 
+#define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
+
 /*
  * The calling thread's producer in `core`. The first call registers the thread; that keeps the memory of
  * `core` until the thread ends, or until it registers with another core after this one was destroyed. NULL if
  * the thread is ending (its thread-local storage is being torn down) or memory is short: then *error is
  * -ESHUTDOWN or -ENOMEM.
  */
-#define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
-
 opp_producer *_Nullable opp_thread_producer(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
 
 /* All that a submission needs to know about its thread, in one call. */
 typedef struct opp_here {
-    /* the result of opp_thread_producer() for node 0; else NULL, and `error` is set */
-    opp_producer *_Nullable producer;
+    opp_producer *_Nullable producer; /* as opp_thread_producer() for node 0 */
     void *_Nullable worker;       /* as opp_thread_worker() */
     uint64_t number;              /* as opp_thread_number() */
-    /* -ESHUTDOWN or -ENOMEM */
-    int32_t error;
+    int32_t error;                /* of opp_thread_producer(); 0 where there is a producer */
     uint8_t band;                 /* of the app */
     bool is_sample;               /* as opp_stats_is_sample() */
 } opp_here;

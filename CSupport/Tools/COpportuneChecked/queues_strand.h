@@ -2,9 +2,8 @@
  * Target queue: a strand's queue.
  *
  * Promised: entries leave in the order of their pushes, where one push was over before the other began; a
- * take finds what was pushed before it; a stopped pusher holds back its own entry, a stopped consumer at most
- * the one it took; of segments a queue that is empty keeps at most one, and a stopped thread at most what it
- * mapped.
+ * take finds what was pushed before it; a stopped pusher delays its own entry alone, a stopped consumer the
+ * one that it took; an empty queue keeps one segment at most, and a stopped thread those that it mapped.
  */
 static _Thread_local struct {
     opp_core *core;
@@ -56,7 +55,7 @@ static void queue_check_segments(void) {
     for (const opp_fifo *fifo = queue_run.queue->resting; fifo != NULL; fifo = fifo->resting) most++;
     for (uint32_t thread = 1; thread < OPPX_THREADS; thread++)
         if (oppx_is_stopped(thread)) most += OPP_SLAB_SEGMENTS;
-    if (out > most) oppx_fail("%u segments are out of the segments, of at most %u", out, most);
+    if (out > most) oppx_fail("%u segments are in use, where %u are the most", out, most);
 }
 
 static void queue_finish(void) {

@@ -19,7 +19,6 @@
  */
 #include "state.h"
 
-#include <string.h>
 
 uint64_t random_next(uint64_t *state) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;

@@ -1,21 +1,13 @@
 /* Series of executions: exhaustive, random, from bytes, replayed. */
 #include "state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ENDS_FIRST (1ull << 12)
 #define TABLE_FIRST (1ull << 16)
 #define TABLE_KEPT (1ull << 20) /* from one search to the next */
 #define TABLE_LAST (1ull << 26) /* a gigabyte */
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
 
 static void keep_finding(oppx *x, oppx_finding *finding) {
     finding->found = x->failed;

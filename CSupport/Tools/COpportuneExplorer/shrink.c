@@ -10,15 +10,8 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <time.h>
 
 #define TRIES 400 /* random executions for each program */
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
 
 static uint32_t program_size(const oppx_program *program) {
     uint32_t size = program->threads;

@@ -21,6 +21,7 @@
 #include "opp_explorer.h"
 
 #include <signal.h>
+#include <time.h>
 
 /* of the arena, for each thread: where one allocates is no matter of the others */
 #define REGION_BYTES (1u << 20)
@@ -38,6 +39,12 @@
 #define EARLY_LOADS 512u   /* of an execution, that may read a later store */
 #define LOG_MAX (2 * STEPS_MAX)
 #define OBJECT_WORDS 4
+
+static inline uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
 
 /* Clock vectors: [t] is how much of thread t's past is known. */
 typedef struct vector {

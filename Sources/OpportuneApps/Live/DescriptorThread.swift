@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 
 /// A thread that sleeps until a descriptor is readable. It ends with this object.
 final class DescriptorThread: Sendable {

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 
 /// Answers lines on a Unix socket, one line for each.
 ///

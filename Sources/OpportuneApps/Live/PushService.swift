@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 
 /// The permissions at a ``PushSocket``, and the functions that carry out requests.
 struct PushService: Sendable {

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import OpportuneScheduler
 
 /// Why a push or a command of the switcher was refused, or the socket could not be made.

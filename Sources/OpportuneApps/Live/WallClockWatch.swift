@@ -1,6 +1,5 @@
 internal import COpportune
 import Foundation
-import Glibc
 
 /// Detects that the machine's wall clock was set, or has advanced while the machine slept. (R-MSG-10)
 package final class WallClockWatch: Sendable {

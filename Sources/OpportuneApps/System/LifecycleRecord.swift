@@ -35,11 +35,6 @@ struct LifecycleRecord: Sendable {
   var compliance = ComplianceRecord()
   var totals = [Duration](repeating: .zero, count: LifecycleState.allCases.count)
 
-  init(id: AppID, manifest: Manifest) {
-    self.id = id
-    self.manifest = manifest
-  }
-
   var plays: Bool { audio != nil && !isPaused }
 }
 

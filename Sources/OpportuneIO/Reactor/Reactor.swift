@@ -3,7 +3,6 @@ import Glibc
 import Logging
 internal import OpportuneBase
 import OpportuneScheduler
-import Synchronization
 
 /// The reactor: one thread of the foreground's kernel class that owns the ring and the state of all requests.
 /// Other threads send it messages; posting never blocks and waits for no other thread (law 1). So a

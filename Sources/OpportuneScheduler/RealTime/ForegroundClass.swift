@@ -1,5 +1,3 @@
-internal import OpportuneBase
-
 /// The kernel scheduling class of fresh foreground work. (R-CPU-01)
 ///
 /// A value: safe to use from any thread. ``SchedulerConfiguration/validate()`` rejects values out of range.

@@ -1,7 +1,6 @@
 import Foundation
 import Glibc
 import Opportune
-import Synchronization
 import TestSupport
 import Testing
 

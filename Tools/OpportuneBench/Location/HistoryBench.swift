@@ -4,7 +4,7 @@ import OpportuneTraces
 
 /// What an app's own sampling keeps of a way, and how far off the way is that is rebuilt from it. (R-SAMP-09)
 struct HistoryBench: Sendable {
-  struct Outcome: Sendable {
+  struct Outcome: TrackOutcome, Sendable {
     var fixes = 0
     var used = 0
     /// Metres from the rebuilt way to each fix, at its time; sorted.

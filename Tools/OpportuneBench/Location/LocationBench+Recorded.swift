@@ -6,24 +6,32 @@ import OpportuneTraces
 extension LocationBench {
   typealias Row = LocationBenchReport.Result
 
-  /// Of each track, and of all together where there are several.
   func sampling(_ wasInterrupted: inout Bool) throws -> [Row] {
     let (count, patiences) = (LocationBenchOptions.trackFences, LocationBenchOptions.patiences)
-    var together = patiences.map { _ in SamplingBench.Outcome() }
-    var rows: [Row] = []
+    return try ofTracks("among \(count) fences", &wasInterrupted, rows) { trace in
+      let fences = try SamplingBench.fences(count, along: trace, radius: options.radius)
+      return try SamplingBench.run(trace, among: fences, patiences: patiences, wander: options.wander)
+    }
+  }
+
+  /// Of each track, and of all together where there are several.
+  private func ofTracks<Outcome: TrackOutcome>(
+    _ what: String, _ wasInterrupted: inout Bool, _ rows: ([Outcome], _ track: String) -> [Row],
+    _ run: (LocationTrace) throws -> [Outcome]
+  ) rethrows -> [Row] {
+    var (result, together): ([Row], [Outcome]) = ([], [])
     for track in tracks {
       if isInterrupted() {
         wasInterrupted = true
-        return rows
+        return result
       }
-      progress("\(track.name) among \(count) fences")
-      let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
-      let outcomes = try SamplingBench.run(
-        track.trace, among: fences, patiences: patiences, wander: options.wander)
+      progress("\(track.name) \(what)")
+      let outcomes = try run(track.trace)
+      if together.isEmpty { together = outcomes.map { _ in Outcome() } }
       for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
-      rows += self.rows(outcomes, of: track.name)
+      result += rows(outcomes, track.name)
     }
-    return tracks.count > 1 ? rows + self.rows(together, of: "\(tracks.count) tracks") : rows
+    return tracks.count > 1 ? result + rows(together, "\(tracks.count) tracks") : result
   }
 
   private func rows(_ outcomes: [SamplingBench.Outcome], of track: String) -> [Row] {
@@ -53,22 +61,10 @@ extension LocationBench {
     return rows
   }
 
-  /// Of each track, and of all together where there are several.
   func history(_ wasInterrupted: inout Bool) throws -> [Row] {
-    let rests = LocationBenchOptions.rests
-    var together = rests.map { _ in HistoryBench.Outcome() }
-    var rows: [Row] = []
-    for track in tracks {
-      if isInterrupted() {
-        wasInterrupted = true
-        return rows
-      }
-      progress("\(track.name) rebuilt from samples")
-      let outcomes = try rests.map { try HistoryBench.run(track.trace, rest: $0) }
-      for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
-      rows += self.rows(outcomes, of: track.name)
+    try ofTracks("rebuilt from samples", &wasInterrupted, rows) { trace in
+      try LocationBenchOptions.rests.map { try HistoryBench.run(trace, rest: $0) }
     }
-    return tracks.count > 1 ? rows + self.rows(together, of: "\(tracks.count) tracks") : rows
   }
 
   private func rows(_ outcomes: [HistoryBench.Outcome], of track: String) -> [Row] {
@@ -131,4 +127,10 @@ extension LocationBench {
       row("fixes within their radius of 68 %", 100 * outcome.within68, .percent),
     ]
   }
+}
+
+/// What was found on a track, which can be added up.
+protocol TrackOutcome {
+  init()
+  mutating func add(_ other: Self)
 }

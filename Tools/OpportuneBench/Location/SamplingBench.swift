@@ -16,7 +16,7 @@ package struct RecordedTrack: Sendable {
 /// What the sampler saves and what that costs: a track through fences with every fix, and with those it asks
 /// for.
 struct SamplingBench: Sendable {
-  struct Outcome: Sendable {
+  struct Outcome: TrackOutcome, Sendable {
     var fixes = 0
     var used = 0
     /// Crossings told with every fix.

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// What the engine has done since it was started, in the order in which it goes to the client.
 struct EngineCount: Equatable, Sendable {
   /// `CLOCK_MONOTONIC` as the counters were read, in nanoseconds.

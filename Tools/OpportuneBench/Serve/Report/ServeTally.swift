@@ -21,11 +21,6 @@ struct ServeTally: Sendable {
   /// What the server's scheduler said at the end of each repeat; empty where it has none.
   var standings: [SchedulerStanding] = []
 
-  init(contender: String, load: ServePlan.Load) {
-    self.contender = contender
-    self.load = load
-  }
-
   mutating func count(_ outcome: ServeOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
     let leftOut = rule.leftOut(outcome.slices, cores: cores)
     for kind in ServeRequest.Kind.allCases where kind != .statistics {
