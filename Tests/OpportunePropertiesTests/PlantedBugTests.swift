@@ -15,77 +15,77 @@ import Testing
 
 /// Each target with a planted bug, which it must find.
 @Suite(.bounded) struct PlantedBugTests {
-  /// - Parameter shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a
-  ///   second.
-  private func finding(_ property: some Property, shrinking: UInt64 = 1000) async throws -> Finding? {
-    try await onOwnThread {
+  /// The bug is found, and told by one of the words where there are some.
+  ///
+  /// - Parameters:
+  ///   - shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a second.
+  ///   - steps: the most that its timeline has.
+  private func expect(
+    _ property: some Property, tells words: String..., shrinking: UInt64 = 1000, steps: Int = .max,
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) async throws {
+    let found = try await onOwnThread { () -> Finding? in
       let fuzzer = try PropertyTarget(property).makeFuzzer()
       guard fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed else { return nil }
       return fuzzer.shrunkFinding(milliseconds: shrinking)
     }
+    let finding = try #require(found, sourceLocation: sourceLocation)
+    #expect(
+      words.isEmpty || words.contains(where: finding.message.contains),
+      "\(finding.message)\n\(finding.timeline)",
+      sourceLocation: sourceLocation)
+    #expect(
+      finding.timeline.split(separator: "\n").count <= steps, "\(finding.timeline)",
+      sourceLocation: sourceLocation)
   }
 
   // R-CARD-09
   @Test func theIOSchedulerIsSeenToOvertakeToStarveAndToServeTheSuspended() async throws {
-    let overtaken = try #require(try await finding(IOSchedulerProperty(Overtaking.self)))
-    #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
-    let suspended = try #require(try await finding(IOSchedulerProperty(Unsuspended.self)))
-    #expect(suspended.message.contains("is suspended"), "\(suspended.timeline)")
-    let starved = try #require(try await finding(IOSchedulerProperty(Starving.self)))
-    #expect(starved.message.contains("held back"), "\(starved.timeline)")
-    let unlimited = try #require(try await finding(IOSchedulerProperty(Unlimited.self)))
-    #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
-    let unraised = try #require(try await finding(IOSchedulerProperty(Unraised.self)))
-    #expect(unraised.message.contains("said to be queued"), "\(unraised.timeline)")
+    try await expect(IOSchedulerProperty(Overtaking.self), tells: "overtakes")
+    try await expect(IOSchedulerProperty(Unsuspended.self), tells: "is suspended")
+    try await expect(IOSchedulerProperty(Starving.self), tells: "held back")
+    try await expect(IOSchedulerProperty(Unlimited.self), tells: "were allowed")
+    try await expect(IOSchedulerProperty(Unraised.self), tells: "said to be queued")
   }
 
   // R-CARD-09 R-FTS-09
   @Test func theSchedulerIsSeenToServeTheSuspendedToTurnAStrandRoundAndToLoseAJob() async throws {
     var property = ExecutorProperty()
     property.forgets = .suspension
-    let served = try #require(try await finding(property))
-    #expect(served.message.contains("of the suspended app"), "\(served.timeline)")
+    try await expect(property, tells: "of the suspended app")
     property.forgets = .turn
-    let overtaken = try #require(try await finding(property))
-    #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
+    try await expect(property, tells: "overtakes")
     // Time is what finds it.
     property.patience = 1
     property.forgets = .job
-    let lost = try #require(try await finding(property))
     // Or the next of its strand has begun before that time was over.
-    #expect(lost.message.contains("end") || lost.message.contains("overtakes"), "\(lost.timeline)")
+    try await expect(property, tells: "end", "overtakes")
   }
 
   // R-CARD-09 R-CPU-02
   @Test func theLockIsSeenToLetTwoInToRefuseAndToKeepWhoWaits() async throws {
     var property = LockProperty()
     property.forgets = .exclusion
-    let together = try #require(try await finding(property))
-    #expect(together.message.contains("lock"), "\(together.timeline)")
+    try await expect(property, tells: "lock")
     property.forgets = .refusal
-    let refused = try #require(try await finding(property))
-    #expect(refused.message.contains("task"), "\(refused.timeline)")
+    try await expect(property, tells: "task")
     // Time is what finds it.
     property.patience = 1
     property.forgets = .release
-    let kept = try #require(try await finding(property))
-    #expect(kept.message.contains("do not end"), "\(kept.timeline)")
+    try await expect(property, tells: "do not end")
   }
 
   // R-CARD-09 R-FTS-07 R-CARD-04
   @Test func theBrokerIsSeenToServeTheSuspendedAndToForgetCalls() async throws {
     var property = RequestProperty()
     property.forgets = .suspension
-    let served = try #require(try await finding(property))
-    #expect(served.message.contains("suspended"), "\(served.timeline)")
+    try await expect(property, tells: "suspended")
     // Time is what finds the next ones.
     property.patience = 1
     property.forgets = .cancellation
-    let uncancelled = try #require(try await finding(property))
-    #expect(uncancelled.message.contains("cancelled calls do not end"), "\(uncancelled.timeline)")
+    try await expect(property, tells: "cancelled calls do not end")
     property.forgets = .answer
-    let unanswered = try #require(try await finding(property))
-    #expect(unanswered.message.contains("calls"), "\(unanswered.timeline)")
+    try await expect(property, tells: "calls")
   }
 
   // R-CARD-09 R-CPU-01
@@ -97,12 +97,11 @@ import Testing
         if case .leave(let slice) = action { !waits.contains { $0.holder.slice == slice } } else { true }
       }
     }
-    let long = try #require(try await finding(inversions))
-    #expect(long.message.contains("too long") || long.message.contains("isHelping"), "\(long.timeline)")
+    try await expect(inversions, tells: "too long", "isHelping")
     inversions.look = { policy, waits, now in
       policy.look(waits.filter { $0.holder.slice.thread != 5 }, now: now)
     }
-    #expect(try #require(try await finding(inversions)).message.contains("is not helped"))
+    try await expect(inversions, tells: "is not helped")
     // As of one that moves short jobs as well.
     inversions = InversionProperty()
     inversions.move = { neighbour, holder, waiters in
@@ -110,7 +109,7 @@ import Testing
         .init(party: neighbour.party, isDemoted: neighbour.isDemoted, age: .max), for: holder,
         waiters: waiters)
     }
-    #expect(try #require(try await finding(inversions)).message.contains("is fresh"))
+    try await expect(inversions, tells: "is fresh")
 
     var targets = TargetProperty()
     // As of one that takes each answer for a late one.
@@ -121,7 +120,7 @@ import Testing
       }
       return policy.look(late, running: running, width: width, now: now)
     }
-    #expect(try #require(try await finding(targets)).message.contains("nothing was late"))
+    try await expect(targets, tells: "nothing was late")
   }
 
   // R-CARD-09 R-CPU-02
@@ -129,31 +128,25 @@ import Testing
     var property = PoolProperty()
     // As of a monitor that replaces no worker that blocks.
     property.ignores = { if case .replaceBlocked = $0 { true } else { false } }
-    let waits = try #require(try await finding(property, shrinking: 5000))
-    #expect(waits.message.contains("are promised"), "\(waits.timeline)")
-    #expect(waits.timeline.split(separator: "\n").count <= 12, "\(waits.timeline)")
+    try await expect(property, tells: "are promised", shrinking: 5000, steps: 12)
   }
 
   // R-CARD-09
   @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() async throws {
     var property = LifecycleProperty()
     property.shows = { $0.action == .lifecycle(.stopExecution) ? nil : $0 }
-    let running = try #require(try await finding(property))
-    #expect(running.message.contains("suspended and may still start"), "\(running.timeline)")
+    try await expect(property, tells: "suspended and may still start")
     property.shows = { entry in
       if case .taskEnded = entry.action { nil } else { entry }
     }
-    let open = try #require(try await finding(property))
-    #expect(open.message.contains("open"), "\(open.timeline)")
+    try await expect(property, tells: "open")
   }
 
   // R-CARD-09
   @Test func theStoreIsSeenNotToSynchronise() async throws {
     var property = StoreProperty()
     property.synchronises = false
-    let lost = try #require(try await finding(property, shrinking: 10_000))
-    #expect(lost.message.contains("crash"), "\(lost.timeline)")
-    #expect(lost.timeline.split(separator: "\n").count <= 4, "\(lost.timeline)")
+    try await expect(property, tells: "crash", shrinking: 10_000, steps: 4)
   }
 
   // R-CARD-09
@@ -164,7 +157,7 @@ import Testing
       if request?.alone == true { request?.foreground = true }
       return request
     }
-    #expect(try #require(try await finding(request)).message.contains("is read as"))
+    try await expect(request, tells: "is read as")
     var line = ClientLineProperty()
     let read = line.read
     line.read = { data in
@@ -173,7 +166,7 @@ import Testing
       if let last = line?.error.509, last != 0 { line?.error.510 = -61 }
       return line
     }
-    #expect(try #require(try await finding(line)).message.contains("half a character"))
+    try await expect(line, tells: "half a character")
     var manifest = ManifestProperty()
     manifest.read = { data in
       let result = try ManifestReader.read(data)
@@ -183,32 +176,32 @@ import Testing
       return ManifestReader.Result(
         changed, unknownKeys: result.unknownKeys, unknownModes: result.unknownModes)
     }
-    #expect(try #require(try await finding(manifest)).message.contains("is read as"))
+    try await expect(manifest, tells: "is read as")
     manifest.read = { data in
       _ = [0, 1, 2][data.count % 5]
       return try ManifestReader.read(data)
     }
-    #expect(try #require(try await finding(manifest)).message.contains("traps"))
+    try await expect(manifest, tells: "traps")
 
     var trace = TraceProperty()
     // The way back, as of a reader that takes south for north.
     trace.read = {
       try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8))
     }
-    #expect(try await finding(trace) != nil)
+    try await expect(trace)
 
     var regions = GeoJSONProperty()
     regions.read = { try GeoJSON.regions($0).filter { !$0.name.contains("\"") } }
-    #expect(try #require(try await finding(regions)).message.contains("come back"))
+    try await expect(regions, tells: "come back")
 
     var gpsd = GPSDProperty()
     // As of a client that takes each piece for a line.
     gpsd.receive = { $0.handle(.received($1 + [10]), at: .seconds(1)) }
-    #expect(try #require(try await finding(gpsd)).message.contains("in pieces"))
+    try await expect(gpsd, tells: "in pieces")
     gpsd.receive = { session, bytes in
       session.handle(.received(bytes), at: .seconds(1)).filter { $0 != .close }
     }
-    #expect(try #require(try await finding(gpsd)).message.contains("not closed"))
+    try await expect(gpsd, tells: "not closed")
 
     var recording = RecordingProperty()
     recording.read = { path in
@@ -216,7 +209,7 @@ import Testing
       trace.inputs.reverse()
       return trace
     }
-    #expect(try #require(try await finding(recording)).message.contains("comes late"))
+    try await expect(recording, tells: "comes late")
   }
 }
 
