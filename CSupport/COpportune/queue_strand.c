@@ -1,4 +1,5 @@
-/* A queue alone, the fifo of a strand: its entries' stamps are tickets, so that the order is exact. */
+/* The queue of a strand, which belongs to no app and level. Its entries' stamps are tickets, so their order is
+ * exact. */
 #include "runq.h"
 
 #include <stdlib.h>

@@ -165,7 +165,7 @@ static bool worker_search(opp_worker *worker) {
 static bool running_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     OPP_ASSERT(worker->set == OPP_WORKER_RUNNING);
     do {
-        if (opp_pool_is_over(worker->pool)) return false;
+        if (opp_pool_has_too_many(worker->pool)) return false;
         if (worker_take(worker, opp_pool_takeable(worker->pool), now, taken)) return true;
     } while (worker_search(worker));
     return false;

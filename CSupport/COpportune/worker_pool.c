@@ -96,7 +96,7 @@ uint32_t opp_pool_tokens(const opp_pool *pool) {
     return count_tokens(opp_load(&pool->count, relaxed));
 }
 
-bool opp_pool_is_over(const opp_pool *pool) {
+bool opp_pool_has_too_many(const opp_pool *pool) {
     /* relaxed: a thread that acts on it returns a token, and then looks again */
     uint64_t count = opp_load(&pool->count, relaxed);
     return count_used(count) > count_tokens(count);

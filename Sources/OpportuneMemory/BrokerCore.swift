@@ -51,7 +51,7 @@ final class BrokerCore: @unchecked Sendable {
     opp_watch_close(notifier)
   }
 
-  func ring() { opp_watch_notify(notifier) }
+  func notify() { opp_watch_notify(notifier) }
 
   // MARK: Apps
 
@@ -173,14 +173,14 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   /// Counts bytes that were handed out.
-  func add(_ bytes: UInt64) { if use.add(bytes) { ring() } }
+  func add(_ bytes: UInt64) { if use.add(bytes) { notify() } }
 
   func subtract(_ bytes: UInt64) { use.subtract(bytes) }
 
   /// Makes room for memory that was taken and is about to be filled again: it counts as new use.
   func refill(_ bytes: UInt64) {
     if configuration.limit == .machine { makeRoomOfMachine(for: bytes, handedOut: bytes) }
-    if use.grow(bytes) { ring() }
+    if use.grow(bytes) { notify() }
     // Like makeRoom, but nothing is added: the filling thread has the region pinned by now.
     if mayBeCritical(0) { relieve() }
   }

@@ -8,8 +8,8 @@ import OpportuneScheduler
 struct PoolProperty: Property {
   let name = "pool-policy"
   let summary =
-    "No run token is lost, there is one spare worker at most, each step is for a worker that it fits, and no fresh "
-    + "job waits for longer than is promised, whatever hogs and blocked jobs do."
+    "No run token is lost, there is one spare worker at most, each step is for a worker that it fits, and while "
+    + "fresh jobs wait one begins within what is promised, whatever hogs and blocked jobs do."
   let head = 1
   let grain = 5
   /// Steps that a broken monitor does not carry out; for tests of the judge.

@@ -119,7 +119,7 @@ void opp_pool_set_tokens(opp_pool *_Nonnull pool, uint32_t tokens);
 uint32_t opp_pool_tokens(const opp_pool *_Nonnull pool);
 
 /* Whether more tokens are in use than there are, so that a holder should return its token. */
-bool opp_pool_is_over(const opp_pool *_Nonnull pool);
+bool opp_pool_has_too_many(const opp_pool *_Nonnull pool);
 
 /* Tokens in use. May be above the number of tokens for a while after it was lowered. */
 uint32_t opp_pool_working(const opp_pool *_Nonnull pool);

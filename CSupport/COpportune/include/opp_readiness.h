@@ -37,15 +37,15 @@ void *_Nonnull opp_harvest_waiter(const opp_harvest *_Nonnull harvest, uint32_t 
 
 /* NULL where memory or descriptors are short. */
 opp_readiness *_Nullable opp_readiness_create(void);
-/* No waiter is armed any more, and no thread waits in it. */
+/* To be called when no waiter is armed any more, and no thread waits in it. */
 void opp_readiness_destroy(opp_readiness *_Nonnull readiness);
 
 /* --- Descriptors. Not by a thread of a background class: the kernel's lock of an epoll is a mutex ------ */
 
 /*
  * Watches a descriptor from now on. Returns 0, or -errno: -EPERM for one that cannot be polled, -ERANGE above
- * the limit; then call opp_readiness_remove(), since a waiter may have been armed meanwhile. Where the same
- * descriptor is added twice the second changes nothing.
+ * the limit. After any error call opp_readiness_remove(): a waiter may have been armed meanwhile. Where the
+ * same descriptor is added twice the second changes nothing.
  */
 int opp_readiness_add(opp_readiness *_Nonnull readiness, int descriptor);
 

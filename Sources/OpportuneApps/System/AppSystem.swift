@@ -2,7 +2,7 @@
 ///
 /// It is pure. Time comes with each event and never from a clock; results are ``Effect`` values, in order.
 /// The same events at the same moments give the same effects for every host: a live one, ``VirtualHost``, or
-/// a test. (Law 6 of the design)
+/// a test. (Law 6 of CONTRIBUTING.md)
 ///
 /// Its services are extensions, a file each. They share the records of the apps, who is in front, and the
 /// effects, since each of them may keep an app in background, and the lifecycle asks all of them.

@@ -83,7 +83,7 @@ extension AppIO {
     try await write(descriptor, from: IOBuffer(copying: bytes), at: offset, within: limit)
   }
 
-  /// Writes a text in UTF-8, else as bytes.
+  /// Writes a text as UTF-8; otherwise the same as the write of bytes above.
   ///
   /// - Returns: the number of bytes.
   @discardableResult

@@ -52,7 +52,7 @@ final class PressureMonitor: @unchecked Sendable {
         throw .refused("no thread watches memory", -result)
       }
     }
-    core.ring()
+    core.notify()
     return stream
   }
 
@@ -60,7 +60,7 @@ final class PressureMonitor: @unchecked Sendable {
   func stop() {
     // relaxed: it publishes nothing; the notifier, written after it, makes the thread read it.
     isStopped.store(true, ordering: .relaxed)
-    core.ring()
+    core.notify()
   }
 
   // MARK: The thread
@@ -115,10 +115,10 @@ final class PressureMonitor: @unchecked Sendable {
     }
     fetch()
     // The next look shows what was released.
-    if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
+    if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.notify() }
     let next = NextLook(
       gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
-    if core.use.look(at: growth.saturatingAdd(next.bytes)) { core.ring() }
+    if core.use.look(at: growth.saturatingAdd(next.bytes)) { core.notify() }
     return next.milliseconds
   }
 }

@@ -6,8 +6,8 @@ import Synchronization
 /// timers when they are due. It sleeps while nothing runs and nothing is due.
 ///
 /// One-shot alarms wake it. So a request for a look costs the caller one system call of 0.3 µs and wakes no
-/// thread at once. The policy is in ``DemotionAccount`` and ``KernelPriority``; the monitor measures and
-/// carries out.
+/// thread at once. What is done is decided by ``PoolPolicy``, ``DemotionAccount``, ``InversionPolicy``,
+/// ``TargetPolicy`` and ``RealTimeQuantum``; the monitor measures and carries out.
 final class Monitor: @unchecked Sendable {
   enum Message {
     case spawn(PoolState)
@@ -142,7 +142,7 @@ final class Monitor: @unchecked Sendable {
   private func begin() {
     // [set up] releasing: publishes what start() did to run().
     isSetUp.store(true, ordering: .releasing)
-    ring()
+    notify()
   }
 
   private func startThread(_ engine: Engine) -> Bool {
@@ -160,7 +160,7 @@ final class Monitor: @unchecked Sendable {
 
   func post(_ message: Message) {
     push(message)
-    ring()
+    notify()
   }
 
   private func push(_ message: Message) {
@@ -173,7 +173,7 @@ final class Monitor: @unchecked Sendable {
     if hasEnded.load(ordering: .relaxed) { for message in inbox.fetch() { answerLate(message) } }
   }
 
-  func ring() { opp_alarms_notify(alarms) }
+  func notify() { opp_alarms_notify(alarms) }
 
   /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
@@ -222,14 +222,14 @@ final class Monitor: @unchecked Sendable {
   func add(_ timer: SleepTimer) {
     push(.timer(timer))
     // seqCst: the push precedes this load. The monitor stores `nextFire` before its last fetch of the inbox.
-    if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { ring() }
+    if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { notify() }
   }
 
   /// Cancels the sleep of `timer`. The monitor removes it when it is next awake, or once there are many.
   func cancel(_ timer: SleepTimer) {
     push(.cancelled(timer))
     // relaxed: a counter that orders nothing.
-    if cancellations.add(1, ordering: .relaxed).newValue % 64 == 0 { ring() }
+    if cancellations.add(1, ordering: .relaxed).newValue % 64 == 0 { notify() }
   }
 
   // MARK: The thread
@@ -253,7 +253,7 @@ final class Monitor: @unchecked Sendable {
       rehearse(engine)
       openClass(engine)
     }
-    ring()
+    notify()
     while true {
       rung |= opp_alarms_wait(alarms)
       defer { rung = 0 }
@@ -430,7 +430,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {
     fetch(engine)
-    if min(timers.nextFire ?? .max, nextStart(engine), suspendedWaits.next) < published { ring() }
+    if min(timers.nextFire ?? .max, nextStart(engine), suspendedWaits.next) < published { notify() }
   }
 
   private func checkWaiters() {

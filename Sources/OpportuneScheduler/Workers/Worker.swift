@@ -217,7 +217,7 @@ final class Worker: @unchecked Sendable {
         return false
       }
       // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
-      if engine.isDraining { engine.monitor.ring() }
+      if engine.isDraining { engine.monitor.notify() }
       var parked = opp_worker_begin_park(raw)
       if parked == .OPP_PARKED_SLEEPS {
         // Before the sleep and not after it, where a job waits for these system calls.
