@@ -143,6 +143,32 @@ import Testing
   }
 
   // R-CARD-09
+  @Test func theHostIsSeenToRunTheStoppedToForgetTasksAndToLetAGracePass() async throws {
+    var property = ProgramsProperty()
+    property.shows = { app in
+      var app = app
+      app.isFrozen = false
+      return app
+    }
+    let running = try #require(try await finding(property))
+    #expect(running.message.contains("not stopped"), "\(running.timeline)")
+    property.shows = { app in
+      var app = app
+      app.tasks = app.tasks.filter { $0 != 3 }
+      return app
+    }
+    let forgotten = try #require(try await finding(property))
+    #expect(forgotten.message.contains("has the tasks"), "\(forgotten.timeline)")
+    property.shows = { app in
+      var app = app
+      app.killAt = app.killAt.map { $0 + .seconds(-60) }
+      return app
+    }
+    let passed = try #require(try await finding(property))
+    #expect(passed.message.contains("grace for the end"), "\(passed.timeline)")
+  }
+
+  // R-CARD-09
   @Test func theStoreIsSeenNotToSynchronise() async throws {
     var property = StoreProperty()
     property.synchronises = false

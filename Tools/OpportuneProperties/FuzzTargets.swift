@@ -22,6 +22,7 @@ package enum FuzzTargets {
     PropertyTarget(GPSDProperty()),
     PropertyTarget(HostRequestProperty()),
     PropertyTarget(ClientLineProperty()),
+    PropertyTarget(ProgramsProperty()),
     PropertyTarget(IOSchedulerProperty(ForgetfulScheduler.self, name: "canary-io-scheduler", isCanary: true)),
   ]
 

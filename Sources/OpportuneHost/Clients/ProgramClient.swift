@@ -79,7 +79,8 @@ final class ProgramClient {
 
   private func askFirst(_ now: Moment) {
     deadline = nil
-    guard let (id, question) = questions.first else { return }
+    // Who is left hears of nothing more but that.
+    guard failure == nil, let (id, question) = questions.first else { return }
     deadline = now + grace
     var told = ClientTold(question.name)
     (told.id, told.grace) = (id, grace / .seconds(1))

@@ -50,6 +50,12 @@ final class GroupMaker {
     self.notes = notes
   }
 
+  /// Of a host that has no processes: it makes nothing.
+  init(ofNone key: String) {
+    self.key = key
+    (backend, tree, warden, record, leaf, notes) = (.signals, nil, nil, nil, nil, [])
+  }
+
   /// Leaves the groups as they would be without a host; those of apps that go on stay.
   func leave() {
     tree?.remove()

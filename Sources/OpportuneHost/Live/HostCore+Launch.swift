@@ -13,6 +13,14 @@ extension HostCore {
     }
     let name = try freeName(name, isExact: true, startsAnew: declared != nil)
     let mark = maker.mark(of: name)
+    if let standIn {
+      let group = standIn.start(name)
+      let pid = group.members().first ?? 0
+      try begin(
+        name, group: group, mark: mark, first: pid, memory: nil, foreground: foreground, declared: declared,
+        reason: reason, notes: [])
+      return pid
+    }
     let group = try maker.tree?.group(name)
     let folder = group.map { open($0.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) } ?? -1
     let memory = makeMemory(name, group)

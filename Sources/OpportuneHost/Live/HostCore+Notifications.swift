@@ -14,7 +14,7 @@ extension HostCore {
         try said.notification(wall: wall), as: said.name ?? "", of: app.name, wall: wall)
       told.at = Self.milliseconds(fires)
       // Starts with the first, as who has none pays for no watch.
-      clockWatch = clockWatch ?? WallClockWatch(calling: wakeUp)
+      if standIn == nil { clockWatch = clockWatch ?? WallClockWatch(calling: wakeUp) }
     } catch {
       (told.event, told.reason) = ("scheduleRefused", error.message)
     }

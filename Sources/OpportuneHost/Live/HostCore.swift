@@ -21,6 +21,8 @@ final class HostCore {
   let states: SavedStates?
   var system: AppSystem
   private let key: String
+  /// What stands in for the machine; `nil`: nothing, apps are processes.
+  let standIn: MachineStandIn?
   private let began = ContinuousClock.now
   private(set) var apps: [String: HostedProcess] = [:]
   /// Of all that ever ran, so that a name that comes again needs no new record.
@@ -64,19 +66,24 @@ final class HostCore {
   /// - Parameters:
   ///   - runAside: runs what takes long, on another thread.
   ///   - wakeUp: has ``advance()`` called soon. Any thread.
+  ///   - standIn: what stands in for the machine; `nil`: nothing.
   init(
-    key: String, configuration: HostConfiguration,
+    key: String, configuration: HostConfiguration, standIn: MachineStandIn? = nil,
     runAside: @escaping (@escaping @Sendable () -> Void) -> Void,
     wakeUp: @escaping @Sendable () -> Void
   ) throws(ProcessHostError) {
-    self.key = key
+    (self.key, self.standIn) = (key, standIn)
     (self.runAside, self.wakeUp) = (runAside, wakeUp)
     shortage = configuration.shortage
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     states = configuration.states.map { SavedStates(in: $0) }
-    maker = try GroupMaker(
-      key: key, backend: configuration.backend, record: record, controllers: configuration.controllers)
+    if standIn != nil {
+      maker = GroupMaker(ofNone: key)
+    } else {
+      maker = try GroupMaker(
+        key: key, backend: configuration.backend, record: record, controllers: configuration.controllers)
+    }
     limits = BackgroundLimits(
       devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
     do throws(PolicyError) {
@@ -84,6 +91,11 @@ final class HostCore {
     } catch {
       throw ProcessHostError(.lifecycle("", "\(error)"))
     }
+    if standIn == nil { takeLeftovers() }
+  }
+
+  /// The apps of a host before are this one's.
+  private func takeLeftovers() {
     LeftChildren.reap()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
@@ -118,7 +130,7 @@ final class HostCore {
     return [lack.message]
   }
 
-  var now: Moment { Moment.zero + began.duration(to: .now) }
+  var now: Moment { standIn?.now() ?? Moment.zero + began.duration(to: .now) }
 
   // MARK: What is asked for
 
@@ -415,6 +427,7 @@ final class HostCore {
         wasEmpty = true
         continue
       }
+      if standIn != nil { return }  // it tells of the end itself
       wasEmpty = false
       for pid in members {
         let descriptor = opp_host_pidfd_open(pid)
