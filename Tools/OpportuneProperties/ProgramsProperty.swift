@@ -110,6 +110,7 @@ struct ProgramsProperty: Property {
         try ask(
           name == "tool" ? .run(foreground: bytes.flag()) : .start(foreground: bytes.flag()), name, &log)
       case 3...8: try join(name, &bytes, &log)
+      case 9...18 where programs[name] == nil && apps[name] != nil: try join(name, &bytes, &log)
       case 9...18:
         // All that it is asked, or one.
         let most = bytes.below(4) == 0 ? 1 : 8
@@ -136,6 +137,7 @@ struct ProgramsProperty: Property {
       case 39...41: try ask(.start(foreground: true), name, &log)
       case 42...44: try ask(.suspend(isAgain: bytes.flag()), name, &log)
       case 45...46: try ask(.resume, name, &log)
+      case 47...50 where host.saved.contains(name) && bytes.flag(): try ask(.resume, name, &log)
       case 47...50: try ask(.hibernate(isAgain: bytes.below(4) == 0), name, &log)
       case 51...52: try ask(.terminate, name, &log)
       case 53: try ask(bytes.flag() ? .keep(seconds: bytes.choice([nil, 3, -1])) : .endKeeping, name, &log)
