@@ -191,7 +191,7 @@ static opp_purge *pop(opp_purge_set *set, size_t pages) {
         OPP_ASSERT(region->set == set);
         OPP_ASSERT(region->index == (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
-        /* relaxed: the load of `top` acquired the region, and the tag shows that the stack is the same still. */
+        /* relaxed: the load of `top` acquired the region; the tag shows that the stack is the same. */
         if (opp_cas(stack, &top, next, relaxed)) return region;
         top = opp_load(stack, acquire);
     }

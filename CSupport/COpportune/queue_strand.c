@@ -1,5 +1,5 @@
-/* The queue of a strand, which belongs to no app and level. Its entries' stamps are tickets, so their order is
- * exact. */
+/* The queue of a strand, which belongs to no app and level. Its entries' stamps are tickets, so that their
+ * order is exact. */
 #include "runq.h"
 
 #include <stdlib.h>

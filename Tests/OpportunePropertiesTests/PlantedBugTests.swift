@@ -150,22 +150,19 @@ import Testing
       app.isFrozen = false
       return app
     }
-    let running = try #require(try await finding(property))
-    #expect(running.message.contains("not stopped"), "\(running.timeline)")
+    try await expect(property, tells: "not stopped")
     property.shows = { app in
       var app = app
       app.tasks = app.tasks.filter { $0 != 3 }
       return app
     }
-    let forgotten = try #require(try await finding(property))
-    #expect(forgotten.message.contains("has the tasks"), "\(forgotten.timeline)")
+    try await expect(property, tells: "has the tasks")
     property.shows = { app in
       var app = app
       app.killAt = app.killAt.map { $0 + .seconds(-60) }
       return app
     }
-    let passed = try #require(try await finding(property))
-    #expect(passed.message.contains("grace for the end"), "\(passed.timeline)")
+    try await expect(property, tells: "grace for the end")
   }
 
   // R-CARD-09

@@ -50,8 +50,8 @@ uint64_t opp_report_end(opp_report *_Nonnull report);
 uint64_t opp_report_settled(opp_report *_Nonnull report);
 
 /* The running job keeps the thread's priority, which the worker may change: what the monitor gives takes
- * effect when it is released. Keep returns the last priority that it has given to this job so far, 0 for none.
- * Release returns the same; the worker applies it then, and asks opp_report_settled() once more. */
+ * effect when it is released. Both return the last priority that the monitor has given to this job, 0 for
+ * none; after the release the worker applies it, and asks opp_report_settled() once more. */
 uint64_t opp_report_keep_priority(opp_report *_Nonnull report);
 uint64_t opp_report_release_priority(opp_report *_Nonnull report);
 

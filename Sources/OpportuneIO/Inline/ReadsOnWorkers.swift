@@ -11,8 +11,8 @@ final class ReadsOnWorkers: Sendable {
   let most: Int
   /// The largest of such reads, in bytes: some hundred microseconds of a device of today.
   static let largest = 256 << 10
-  /// Larger reads tell the reactor when they end. A smaller one is over in about the time of one access of the
-  /// device; background that it held back goes on with the end of its own next request.
+  /// Larger reads tell the reactor when they end. A smaller one is over in about the time of one access;
+  /// background that it held back goes on with the end of its own next request.
   static let small = 64 << 10
 
   /// The kernel I/O priority of such a read.
@@ -34,8 +34,8 @@ final class ReadsOnWorkers: Sendable {
 
   /// Begins one. False where ``most`` wait already.
   func begin() -> Bool {
-    // relaxed, all three: a count that orders nothing. The reactor may see it late. It dispatches again at each
-    // completion, and while background is held back one is still to come.
+    // relaxed, all three: a count that orders nothing. The reactor may see it late. It dispatches again at
+    // each completion, and while background is held back one is still to come.
     if waiting.wrappingAdd(1, ordering: .relaxed).oldValue < most { return true }
     waiting.wrappingSubtract(1, ordering: .relaxed)
     return false
