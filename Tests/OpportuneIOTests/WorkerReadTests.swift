@@ -119,6 +119,7 @@ import Testing
       #expect(try await reads.value == [0], "in the same job, after the read")
       let thread = reader.thread.load(ordering: .relaxed)
       var isOnReader = false
+      // Which of the workers takes a job is the kernel's choice: until one is the reader, or it has ended.
       for _ in 0..<100_000 where !isOnReader {
         isOnReader = await other.task {
           #expect(io_test_io_class(0) == 0)

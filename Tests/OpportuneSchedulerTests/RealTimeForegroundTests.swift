@@ -99,6 +99,7 @@ struct RealTimeForegroundTests {
     let app = try scheduler.makeApp(named: "app")
     let classes = Record<Int32>()
     var exhausted: UInt64 = 0
+    // How long the share lasts depends on what else runs: until it is used up, and that was seen by a job.
     for _ in 0..<10_000 where exhausted == 0 || !classes.values.contains(0) {
       for _ in 0..<20 {
         try app.submit {
