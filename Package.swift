@@ -89,7 +89,10 @@ let package = Package(
       path: "CSupport/Tools/COpportuneChecked",
       cSettings: [
         .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../COpportune/include"),
-        .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
+        .unsafeFlags([
+          "-O2", "-fno-optimize-sibling-calls",
+          "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores",
+        ]),
       ]),
     // Starting programs inside a group, the classes of others' threads, and the warden, for the host of Linux
     // processes.

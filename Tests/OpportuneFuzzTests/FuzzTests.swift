@@ -159,6 +159,17 @@ private final class Meeting: FuzzTarget, Fuzzer {
   }
 
   // R-CARD-09
+  @Test func aRaceNamesItsObjectAndBothAccesses() throws {
+    let example = try #require(Self.examples.first { $0.hasSuffix("/canary.example") })
+    let timeline = try Explorer().replay(String(contentsOfFile: example, encoding: .utf8)).timeline
+    let told = timeline.split(separator: "\n").suffix(3).map(String.init)
+    let object = #/^The object is 24 bytes that (thread \d) allocated /#
+    let thread = try #require(told.first?.firstMatch(of: object)?.1)
+    #expect(told.dropFirst().first?.hasPrefix("  \(thread) writes ") == true, "\(timeline)")
+    #expect(told.last?.contains(#/^  thread 1 reads 8 bytes from byte \d+,? /#) == true, "\(timeline)")
+  }
+
+  // R-CARD-09
   @Test func aScheduleThatNoLongerFitsIsSaid() throws {
     let example = "target: queue\nprogram: push | take\nbounds: 255 255 0 255\nchoices:"
     #expect(try Explorer().replay(example + " -3\n").misfit == nil)

@@ -10,28 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char text[1 << 20];
-
-/* Where the source has the plain access that a race was found at. */
-static void tell_place(oppx *explorer) {
-    char command[200];
-    if (oppx_last_plain(explorer) == NULL) return;
-    snprintf(command, sizeof command, "addr2line -s -e /proc/%d/exe %p 2>/dev/null", (int)getpid(),
-             (void *)((uintptr_t)oppx_last_plain(explorer) - 1));
-    FILE *answer = popen(command, "r");
-    if (answer == NULL) return;
-    if (fgets(text, sizeof text, answer) != NULL) printf("The access is at %s\n", text);
-    pclose(answer);
-}
 
 static int tell(oppx *explorer, oppx_finding *finding) {
     oppx_shrink(explorer, &own_target, finding, 10000);
     printf("FOUND: %s\n\n", oppx_finding_message(finding));
     oppx_timeline(explorer, &own_target, finding, text, sizeof text);
     puts(text);
-    if (strstr(oppx_finding_message(finding), "race") != NULL) tell_place(explorer);
     return 1;
 }
 

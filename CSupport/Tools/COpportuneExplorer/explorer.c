@@ -69,6 +69,7 @@ void oppx_destroy(oppx *x) {
     reduce_destroy(x);
     free(x->ends);
     free(x->records);
+    free(x->uses);
     free(x);
 }
 

@@ -30,6 +30,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define ANY_THREAD OPPX_THREADS
+
 _Thread_local oppx *oppx_self;
 
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -90,6 +92,8 @@ void memory_begin(oppx *x) {
     x->location_count = 0;
     x->store_count = 0;
     x->hash = 0;
+    x->use_count = 0;
+    x->first.kind = x->second.kind = 0;
     memset(&x->strong, 0, sizeof(x->strong));
     x->strong_hash = 0;
     memset(x->timer_open, 0, sizeof(x->timer_open));
@@ -114,6 +118,13 @@ static block *block_at(oppx *x, uintptr_t offset) {
         else high = middle;
     }
     return low < x->block_count[region] && blocks[low].start <= offset ? &blocks[low] : NULL;
+}
+
+const block *memory_block(oppx *x, uint32_t offset) {
+    const block *blocks = x->blocks[offset / REGION_BYTES];
+    uint32_t count = x->block_count[offset / REGION_BYTES];
+    while (count > 0 && blocks[count - 1].start > offset) count--;
+    return count > 0 ? &blocks[count - 1] : NULL;
 }
 
 static granule *granule_of(oppx *x, uintptr_t offset) {
@@ -150,7 +161,8 @@ void *oppx_allocate(size_t size, size_t alignment) {
     x->arena_used[region] = start + bytes + GRANULE; /* a gap, which shows accesses past the end */
     start += region * REGION_BYTES;
     x->blocks[region][x->block_count[region]++] =
-        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)region, true};
+        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)region, true,
+                __builtin_return_address(0)};
     return x->arena + start;
 }
 
@@ -167,15 +179,51 @@ static location *location_find(oppx *x, const volatile void *object) {
     return location;
 }
 
+/* --- What a race is between, for the timeline ------------------------------------------------ */
+
+static void note_use(oppx *x, const volatile void *object, uint32_t size, use_kind kind,
+                     const oppx_site *site, const void *code) {
+    if (x->uses == NULL || !NOTED(x)) return;
+    x->uses[x->use_count++ % USES] =
+        (use){site, code, (uint32_t)((uintptr_t)object - (uintptr_t)x->arena), size, x->running, kind};
+}
+
+/* The use that was noted last is in a race at `at` with an earlier one of `thread`, or of any. */
+static void note_race(oppx *x, uintptr_t at, uint32_t thread, int kinds) {
+    if (x->use_count == 0) return;
+    x->second = x->uses[(x->use_count - 1) % USES];
+    at -= at % GRANULE;
+    for (uint64_t age = 2; age <= x->use_count && age <= USES; age++) {
+        const use *use = &x->uses[(x->use_count - age) % USES];
+        if (!(use->kind & kinds) || (thread != ANY_THREAD && use->thread != thread)) continue;
+        if (use->offset >= at + GRANULE || use->offset + use->size <= at) continue;
+        x->first = *use;
+        return;
+    }
+}
+
 /* --- Plain accesses -------------------------------------------------------------------------- */
 
-static const char *plain_check(oppx *x, granule *granule, bool writes) {
+static void plain_check(oppx *x, uintptr_t at, bool writes) {
     const vector *known = &current(x)->known;
-    if (!granule->live) return "memory that is not allocated, or freed";
-    if (granule->written > known->at[granule->writer]) return "what another thread writes at the same time";
-    for (int i = 0; writes && i < OPPX_THREADS; i++)
-        if (granule->read.at[i] > known->at[i]) return "what another thread reads at the same time";
-    return NULL;
+    const granule *granule = granule_of(x, at);
+    const char *does = writes ? "writes" : "reads";
+    if (!granule->live) {
+        note_race(x, at, ANY_THREAD, USE_FREE);
+        oppx_fail("a data race: thread %u %s memory that is not allocated, or freed (at +%zu)", x->running,
+                  does, (size_t)at);
+    }
+    if (granule->written > known->at[granule->writer]) {
+        note_race(x, at, granule->writer, USE_WRITE | USE_FREE);
+        oppx_fail("a data race: thread %u %s what thread %u writes at the same time (at +%zu)", x->running,
+                  does, granule->writer, (size_t)at);
+    }
+    for (uint32_t i = 0; writes && i < OPPX_THREADS; i++)
+        if (granule->read.at[i] > known->at[i]) {
+            note_race(x, at, i, USE_READ);
+            oppx_fail("a data race: thread %u writes what thread %u reads at the same time (at +%zu)",
+                      x->running, i, (size_t)at);
+        }
 }
 
 /* A plain access of the granule at `at`, against the atomic ones of the objects that reach into it. */
@@ -185,11 +233,12 @@ static void plain_meets_atomic(oppx *x, uintptr_t at, bool writes) {
         location *location = location_find(x, x->arena + start);
         if (location == NULL || start + location->size <= at) continue;
         const vector *times = writes ? &location->accessed : &location->stored;
-        for (int t = 0; t < OPPX_THREADS; t++)
-            if (times->at[t] > known->at[t])
-                oppx_fail("a data race: thread %u %s what thread %d %s atomically at the same time",
-                          x->running,
-                          writes ? "writes" : "reads", t, writes ? "accesses" : "writes");
+        for (uint32_t t = 0; t < OPPX_THREADS; t++)
+            if (times->at[t] > known->at[t]) {
+                note_race(x, at, t, writes ? USE_ANY : USE_WRITE);
+                oppx_fail("a data race: thread %u %s what thread %u %s atomically at the same time",
+                          x->running, writes ? "writes" : "reads", t, writes ? "accesses" : "writes");
+            }
         if (writes) location_forget(x, location);
     }
 }
@@ -207,23 +256,12 @@ static void judge_access(oppx *x, const volatile void *object, bool writes) {
     current(x)->visible = current(x)->hash;
 }
 
-static void plain_access(const volatile void *object, uint32_t size, bool writes, const void *code) {
-    oppx *x = oppx_self;
-    if (x == NULL || x->abandoned) return;
-    x->plain_code = code;
-    if (!in_arena(x, object)) {
-        if (x->driver == DRIVE_SEARCH && x->concurrent) judge_access(x, object, writes);
-        return;
-    }
-    uintptr_t start = (uintptr_t)object - (uintptr_t)x->arena;
+/* In the arena. */
+static void plain_touch(oppx *x, uintptr_t start, uint32_t size, bool writes) {
     uint32_t now = clock_of(x);
     for (uintptr_t at = start & ~(uintptr_t)(GRANULE - 1); at < start + size; at += GRANULE) {
         granule *granule = granule_of(x, at);
-        const char *wrong = plain_check(x, granule, writes);
-        if (wrong != NULL)
-            oppx_fail("a data race: thread %u %s %s (at +%zu)", x->running, writes ? "writes" : "reads",
-                      wrong,
-                      (size_t)at);
+        plain_check(x, at, writes);
         if (writes) {
             granule->writer = (uint8_t)x->running;
             granule->written = now;
@@ -234,8 +272,15 @@ static void plain_access(const volatile void *object, uint32_t size, bool writes
     }
 }
 
-const void *oppx_last_plain(const oppx *x) {
-    return x->plain_code;
+static void plain_access(const volatile void *object, uint32_t size, bool writes, const void *code) {
+    oppx *x = oppx_self;
+    if (x == NULL || x->abandoned) return;
+    if (!in_arena(x, object)) {
+        if (x->driver == DRIVE_SEARCH && x->concurrent) judge_access(x, object, writes);
+        return;
+    }
+    note_use(x, object, size, writes ? USE_WRITE : USE_READ, NULL, code);
+    plain_touch(x, (uintptr_t)object - (uintptr_t)x->arena, size, writes);
 }
 
 void oppx_free(void *memory) {
@@ -245,11 +290,15 @@ void oppx_free(void *memory) {
     uintptr_t start = (uintptr_t)memory - (uintptr_t)x->arena;
     block *block = block_at(x, start);
     if (block == NULL || block->start != start) oppx_fail("memory is freed that was not allocated");
-    if (!block->live) oppx_fail("memory is freed twice");
+    note_use(x, memory, block->end - block->start, USE_FREE, NULL, __builtin_return_address(0));
+    if (!block->live) {
+        note_race(x, start, ANY_THREAD, USE_FREE);
+        oppx_fail("memory is freed twice");
+    }
     /* What nobody has touched needs no look; its granules will learn of it from the block. */
     for (uintptr_t at = start; at < block->end; at += GRANULE) {
         if (x->granules[at / GRANULE].execution != (uint32_t)x->execution) continue;
-        plain_access(x->arena + at, GRANULE, true, __builtin_return_address(0));
+        plain_touch(x, at, GRANULE, true);
         granule_of(x, at)->live = false;
     }
     block->live = false;
@@ -321,12 +370,16 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
     const vector *known = &current(x)->known;
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + size; at += GRANULE) {
         granule *granule = granule_of(x, at);
-        if (!granule->live)
+        if (!granule->live) {
+            note_race(x, at, ANY_THREAD, USE_FREE);
             oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
-        if (granule->written > known->at[granule->writer])
+        }
+        if (granule->written > known->at[granule->writer]) {
+            note_race(x, at, granule->writer, USE_WRITE | USE_FREE);
             oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at "
                       "+%zu)",
                       x->running, granule->writer, offset);
+        }
         granule->atomic = true;
     }
     if (location != NULL) return location;
@@ -388,10 +441,10 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
     thread *thread = current(x);
     uintptr_t offset = (uintptr_t)location->object - (uintptr_t)x->arena;
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + location->size; at += GRANULE)
-        for (int t = 0; t < OPPX_THREADS; t++)
+        for (uint32_t t = 0; t < OPPX_THREADS; t++)
             if (granule_of(x, at)->read.at[t] > thread->known.at[t]) {
-                x->plain_code = NULL; /* the last plain access may be another one */
-                oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time "
+                note_race(x, at, t, USE_READ);
+                oppx_fail("a data race: thread %u writes atomically what thread %u reads at the same time "
                           "(at +%zu)",
                           x->running, t, (size_t)at);
             }
@@ -445,7 +498,8 @@ static bool is_free_behind(oppx *x, const location *location, uint32_t place) {
     return place + 1 == location->count || !location_store(x, location, place + 1)->attached;
 }
 
-uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size) {
+uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size, const void *code) {
+    note_use(x, object, size, USE_READ, NULL, code);
     location *location = location_get(x, object, size);
     return location_store(x, location, location->count - 1)->value;
 }
@@ -457,18 +511,12 @@ static uint8_t order_of(oppx_site *site) {
     return site->weakened != 0 ? (uint8_t)(site->weakened - 1) : site->order;
 }
 
-static const char *file_of(const oppx_site *site) {
-    const char *slash = strrchr(site->file, '/');
-    return slash != NULL ? slash + 1 : site->file;
-}
-
 static void note(oppx *x, const oppx_site *site, uint8_t order, const char *verb, uint64_t value,
                  uint32_t age) {
     char old[24] = "";
     if (age != 0) snprintf(old, sizeof(old), ", %u behind", age);
-    const char *object = site->object[0] == '&' ? site->object + 1 : site->object;
-    note_step(x, "%s %s = 0x%" PRIx64 "%s  %s %s:%u", verb, object, value, old, oppx_order_name(order),
-              file_of(site), site->line);
+    note_step(x, "%s %s = 0x%" PRIx64 "%s  %s %s:%u", verb, site_object(site), value, old,
+              oppx_order_name(order), site_file(site), site->line);
 }
 
 uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) {
@@ -476,6 +524,7 @@ uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) 
     if (x == NULL) return raw_read(object, size);
     run_point(x);
     uint8_t order = order_of(site);
+    note_use(x, object, size, USE_READ, site, NULL);
     location *location = location_get(x, object, size);
     tick(x, location);
     reduce_touch(x, offset_of(x, object), false);
@@ -505,6 +554,7 @@ void oppx_store(oppx_site *site, volatile void *object, uint32_t size, uint64_t 
     }
     run_point(x);
     uint8_t order = order_of(site);
+    note_use(x, object, size, USE_WRITE, site, NULL);
     location *location = location_get(x, object, size);
     tick(x, location);
     reduce_touch(x, offset_of(x, object), true);
@@ -541,6 +591,7 @@ uint64_t oppx_rmw(oppx_site *site, volatile void *object, uint32_t size, int wha
     store *store = NULL;
     uint32_t places[HISTORY], age = 0;
     if (x != NULL) {
+        note_use(x, object, size, USE_WRITE, site, NULL);
         location = location_get(x, object, size);
         tick(x, location);
         reduce_touch(x, offset_of(x, object), true);
@@ -582,6 +633,7 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     }
     run_point(x);
     uint8_t order = order_of(site);
+    note_use(x, object, size, USE_READ, site, NULL);
     location *location = location_get(x, object, size);
     tick(x, location);
     later_touch(x, offset_of(x, object));
@@ -598,6 +650,7 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     store *store = location_store(x, location, places[age]);
     bool succeeds = store->value == *expected;
     reduce_touch(x, offset_of(x, object), succeeds);
+    if (succeeds) note_use(x, object, size, USE_WRITE, site, NULL);
     see(x, store, succeeds ? order : memory_order_relaxed);
     run_step(x, mix(store->hash, mix((uintptr_t)object - (uintptr_t)x->arena, succeeds)));
     if (succeeds) put(x, location, places[age], truncate_to(desired, size), order, store);
@@ -644,7 +697,7 @@ void oppx_fence(oppx_site *site) {
     if (is_release(order)) thread->released = thread->known;
     tock(x);
     run_step(x, seen);
-    if (NOTED(x)) note_step(x, "fence  %s %s:%u", oppx_order_name(order), file_of(site), site->line);
+    if (NOTED(x)) note_step(x, "fence  %s %s:%u", oppx_order_name(order), site_file(site), site->line);
 }
 
 /* --- Moments --------------------------------------------------------------------------------- */

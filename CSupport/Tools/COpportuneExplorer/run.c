@@ -139,7 +139,7 @@ int oppx_futex_wait(const volatile void *word, uint32_t expected) {
     if (x == NULL) return -EAGAIN;
     run_point(x);
     uint32_t offset = (uint32_t)((uintptr_t)word - (uintptr_t)x->arena);
-    uint32_t value = (uint32_t)memory_newest(x, word, 4);
+    uint32_t value = (uint32_t)memory_newest(x, word, 4, __builtin_return_address(0));
     reduce_touch(x, offset, false);
     run_step(x, mix(value, 1));
     if (value != expected) {

@@ -16,6 +16,15 @@ const char *oppx_order_name(uint8_t order) {
     return order < sizeof(names) / sizeof(names[0]) ? names[order] : "?";
 }
 
+const char *site_file(const oppx_site *site) {
+    const char *slash = strrchr(site->file, '/');
+    return slash != NULL ? slash + 1 : site->file;
+}
+
+const char *site_object(const oppx_site *site) {
+    return site->object[0] == '&' ? site->object + 1 : site->object;
+}
+
 /* --- Coverage: a counter an edge, from -fsanitize-coverage=inline-8bit-counters ---------------- */
 
 #define RANGES 64

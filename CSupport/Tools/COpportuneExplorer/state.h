@@ -39,6 +39,7 @@
 #define EARLY_LOADS 512u   /* of an execution, that may read a later store */
 #define LOG_MAX (2 * STEPS_MAX)
 #define OBJECT_WORDS 4
+#define USES (1u << 16)     /* the newest of an execution's */
 
 static inline uint64_t now_ms(void) {
     struct timespec now;
@@ -90,7 +91,17 @@ typedef struct block {
     uint32_t written;
     uint8_t writer;
     bool live;
+    const void *code; /* behind the call that allocated it */
 } block;
+
+/* What a thread did to the arena: kept while the timeline is made, for what it says of a race. */
+typedef enum use_kind { USE_READ = 1, USE_WRITE = 2, USE_FREE = 4, USE_ANY = 7 } use_kind;
+typedef struct use {
+    const oppx_site *site; /* of an atomic access, else NULL */
+    const void *code;      /* else the instruction behind it */
+    uint32_t offset, size, thread;
+    use_kind kind;
+} use;
 
 typedef struct poller { /* the notifiers that were added, and a mask of them */
     uint32_t mask, count;
@@ -179,7 +190,6 @@ struct oppx {
     thread threads[OPPX_THREADS];
     uint32_t thread_count; /* with main */
     uint32_t running;
-    const void *plain_code; /* the instruction behind the last plain access */
     bool chosen;           /* the running thread was, and has not done its step yet */
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;
@@ -266,6 +276,10 @@ struct oppx {
     /* report.c */
     record *records;
     uint32_t record_count, record_limit;
+    use *uses;           /* a ring; NULL where nobody looks */
+    uint64_t use_count;
+    use first, second;   /* of a race, in order; first.kind is 0 where it is not known, second's where there
+                          * is no race */
 
     /* explorer.c */
     bool executing; /* a crash is the checked code's */
@@ -281,7 +295,10 @@ extern _Thread_local oppx *oppx_self;
 int memory_create(oppx *x);
 void memory_destroy(oppx *x);
 void memory_begin(oppx *x);
-uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size);
+/* `code` is behind the call that asks. */
+uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size, const void *code);
+/* The allocation that holds `offset`, or the last before it. NULL: there is none. */
+const block *memory_block(oppx *x, uint32_t offset);
 void vector_join(vector *into, const vector *other);
 uint64_t mix(uint64_t a, uint64_t b);
 
@@ -352,6 +369,10 @@ uint64_t end_hash(oppx *x);
 void execute_prepare(oppx *x); /* before a series of executions on this thread */
 void execute(oppx *x);         /* run_execution() with crashes caught */
 void execute_done(oppx *x);
+
+/* sites.c */
+const char *site_file(const oppx_site *site);    /* without its folder */
+const char *site_object(const oppx_site *site);
 
 /* report.c */
 void note_step(oppx *x, const char *format, ...) __attribute__((format(printf, 2, 3)));

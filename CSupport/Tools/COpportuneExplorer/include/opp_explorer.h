@@ -214,14 +214,12 @@ bool oppx_replay(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, op
 void oppx_shrink(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
                  uint64_t milliseconds);
 
-/* The execution as a timeline of threads against steps. Returns the length that the whole text has. */
+/* The execution as a timeline of threads against steps; below it, of a race, the object and the two
+ * accesses, by their lines where the program has debug information and llvm-symbolizer or addr2line is there.
+ * Returns the length that the whole text has. */
 size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
                      oppx_finding *_Nonnull finding,
                      char *_Nullable text, size_t size);
-
-/* The instruction behind the last plain access of an execution: after one that a race has ended, the later
- * access of the two. */
-const void *_Nullable oppx_last_plain(const oppx *_Nonnull explorer);
 
 /* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there
  * are. One that ran a multiple of 256 times by then does not count. */
