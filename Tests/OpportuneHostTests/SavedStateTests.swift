@@ -31,7 +31,7 @@ private let script = """
   """
 
 /// A host without swap, and the manifest of such a program, `app`.
-private final class Saving {
+final class Saving {
   let place: Place
   let manifests: ManifestPlace
   let key = Hosted.newKey()

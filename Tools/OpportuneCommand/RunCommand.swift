@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Glibc
 import OpportuneApps
 import OpportuneBase
@@ -15,7 +16,13 @@ struct RunCommand: ParsableCommand {
       environment has OPPORTUNE_APP and, with the host's socket, OPPORTUNE_SOCKET in addition. The status is 127 where \
       the program is not found, and 126 where it cannot be executed.
 
+      With --restartable the host also keeps what the program is started with: its arguments, folder and environment, \(RunDeclaration.largest / 1024) \
+      KiB at most. So it may end one that saves its state, to hibernate it, and 'opportune front', 'opportune resume' and messages start \
+      it anew with that; after it was terminated because memory was short they start it without. Then it has no terminal: \
+      its input is empty, its output the host's. That ends when the program ends by itself or by 'opportune terminate'.
+
       Examples: opportune run -- make -j8
+                opportune run --restartable -- reader book
                 opportune run mail
       """)
 
@@ -23,6 +30,8 @@ struct RunCommand: ParsableCommand {
   @Flag(help: "In front, not in background.") var foreground = false
   @Option(help: "The app's name. Default: that of the program's file, with a number where it is taken.")
   var name: String?
+  @Flag(help: "The program is started anew when the host has ended it with its state saved, or for memory.")
+  var restartable = false
   @OptionGroup var patience: HostTimeout
   @Argument(help: "An app that has a manifest: opportune apps --all lists them.") var app: String?
   @Argument(parsing: .postTerminator, help: "The program and its arguments, behind '--'.")
@@ -47,6 +56,9 @@ struct RunCommand: ParsableCommand {
         throw ValidationError("there are an app '\(app)' and a program: expected one of them")
       }
       if name != nil { throw ValidationError("--name is for a program: an app has its manifest's") }
+      if restartable {
+        throw ValidationError("--restartable is for a program: an app is started anew by its manifest")
+      }
     } else if command.isEmpty {
       throw ValidationError("there is no program: expected opportune run -- PROGRAM, or opportune run APP")
     }
@@ -77,6 +89,7 @@ struct RunCommand: ParsableCommand {
     request.foreground = foreground
     request.alone = true  // it has no children, and nobody need look for them
     request.derived = name == nil
+    if restartable { request.restart = try restart(path) }
     let answer = try socket.ask(request, within: patience.limit)
     for note in answer.notes ?? [] { printToStandardError("Note: \(note)") }
     // So that the program, if it joins, finds this host and no other, from whatever folder.
@@ -86,6 +99,22 @@ struct RunCommand: ParsableCommand {
     var arguments = command.map { strdup($0) } + [nil]
     execv(path, &arguments)
     throw Self.failure(program, errno)
+  }
+
+  /// How the program is started anew, whose file is at a path.
+  private func restart(_ path: String) throws -> RunDeclaration {
+    guard let start = getcwd(nil, 0) else {
+      throw Failure("--restartable: the folder where this is cannot be told: \(errorText(errno))")
+    }
+    defer { free(start) }
+    let folder = String(cString: start)
+    let result = RunDeclaration(
+      command: [path.hasPrefix("/") ? path : folder + "/" + path] + command.dropFirst(), folder: folder,
+      environment: ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" }.sorted())
+    do throws(ProcessHostError) { try result.check() } catch {
+      throw Failure("--restartable: \(error.message)")
+    }
+    return result
   }
 
   /// As a shell finds it.

@@ -113,6 +113,9 @@ struct HostRequestProperty: DocumentProperty {
       add("message", \.message, bytes.choice([0, 7, .max]), { "\($0)" }, wrong: ["-1", "7.5"], &bytes)
       add("restarts", \.restarts, bytes.flag(), { "\($0)" }, &bytes)
       if bytes.below(4) == 0 { values.append(("later", bytes.choice(["1", "null", "[{}]"]))) }
+      let run = RunDeclaration(command: ["/bin/true", "a b"], folder: "/", environment: ["A=\u{1F600}"])
+      let empty = RunDeclaration(command: [], folder: "", environment: [])
+      add("restart", \.restart, bytes.choice([run, empty]), Self.declaration, &bytes)
     }
 
     private mutating func add<Value>(
@@ -129,6 +132,12 @@ struct HostRequestProperty: DocumentProperty {
         request[keyPath: path] = value
         values.append((key, text(value)))
       }
+    }
+
+    private static func declaration(_ run: RunDeclaration) -> String {
+      func list(_ texts: [String]) -> String { "[\(texts.map(GeoJSON.quoted).joined(separator: ","))]" }
+      let (command, environment) = (list(run.command), list(run.environment))
+      return #"{"command":\#(command),"folder":\#(GeoJSON.quoted(run.folder)),"environment":\#(environment)}"#
     }
 
     private static func object(_ texts: [String: String]) -> String {

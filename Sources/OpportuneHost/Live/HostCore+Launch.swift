@@ -31,7 +31,7 @@ extension HostCore {
     if !foreground { limits.set(background, members: { [] }) }
     var pidfd: Int32 = -1
     let pid = withArray(command) { arguments in
-      withArray(environment(mark)) { environment in
+      withArray(environment(mark, declared)) { environment in
         path.withCString { file in
           withCString(declared?.folder) { start in
             let three = descriptors + [-1, -1, -1]
@@ -89,20 +89,26 @@ extension HostCore {
       policy: configuration.policy.restrictions)
   }
 
-  private func environment(_ mark: String) -> [String] {
+  private func environment(_ mark: String, _ declared: HostManifest?) -> [String] {
     // What a service manager has told the host is not for its apps.
     var ours = [SignalledGroup.variable, "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID"]
     if configuration.socket != nil { ours.append(HostSocket.variable) }
-    var result: [String] = []
-    var next = environ
-    while let entry = next.pointee {
-      let text = String(cString: entry)
-      if !ours.contains(where: { text.hasPrefix($0 + "=") }) { result.append(text) }
-      next += 1
+    var result = (declared?.environment ?? ownEnvironment()).filter { text in
+      !ours.contains { text.hasPrefix($0 + "=") }
     }
     if let socket = configuration.socket { result.append("\(HostSocket.variable)=\(socket)") }
     return result + ["\(SignalledGroup.variable)=\(mark)"]
   }
+}
+
+private func ownEnvironment() -> [String] {
+  var result: [String] = []
+  var next = environ
+  while let entry = next.pointee {
+    result.append(String(cString: entry))
+    next += 1
+  }
+  return result
 }
 
 private func withCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {

@@ -57,7 +57,7 @@ extension HostCore {
     case .terminate(let name, let why):
       let line = "'\(name)' is terminated: \(why)"
       apps[name]?.note(["memory was short: \(line)"])
-      do throws(ProcessHostError) { try terminate(name) } catch { return ["\(error)"] }
+      do throws(ProcessHostError) { try terminate(name, forMemory: true) } catch { return ["\(error)"] }
       return [line]
     }
   }

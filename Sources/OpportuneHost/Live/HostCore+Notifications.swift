@@ -68,7 +68,9 @@ extension HostCore {
     let message = Message.told(fired.notification, as: fired.name)
     do throws(ProcessHostError) {
       if try notify(fired.app, message) != nil { return }
-      guard let manifest = try configuration.catalog.find(fired.app) else {
+      var manifest = declaration(of: fired.app)
+      if manifest == nil { manifest = try configuration.catalog.find(fired.app) }
+      guard let manifest else {
         throw ProcessHostError(.unknownApp(fired.app))
       }
       _ = try launch(manifest, for: message)
@@ -81,6 +83,7 @@ extension HostCore {
 
   /// An app has ended. What nobody could start anew hears nothing more.
   func forgetNotifications(of app: HostedProcess) {
-    if app.declared == nil { notifications.cancel(nil, of: app.name) }
+    let mayStart = app.declared?.isOfRun == true ? declaration(of: app.name) != nil : app.declared != nil
+    if !mayStart { notifications.cancel(nil, of: app.name) }
   }
 }

@@ -13,7 +13,9 @@ extension HostCore {
   /// Why an app cannot be started anew as it was; `nil`: it can.
   private func notSaved(_ app: HostedProcess) -> String? {
     if states == nil { return "the host has no folder for states" }
-    if app.declared == nil { return "no manifest says how it is started anew" }
+    if app.declared == nil {
+      return "no manifest says how it is started anew, nor opportune run --restartable"
+    }
     guard let client = app.client else {
       return app.leftBecause.map { "its program cooperates no more: \($0)" } ?? "no process of it has joined"
     }
@@ -143,6 +145,36 @@ extension HostCore {
     do throws(ProcessHostError) { try end(app) } catch { app.note([error.message]) }
   }
 
+  // MARK: Without a manifest
+
+  /// How an app is started anew that `opportune run` has started; `nil`: it is not to be.
+  func declaration(of name: String) -> HostManifest? { states?.runs[name]?.manifest(name) }
+
+  /// - Throws: ``ProcessHostError``: `value`, `system`, `lifecycle`.
+  func declare(_ name: String, _ run: RunDeclaration) throws(ProcessHostError) -> HostManifest {
+    guard let states else {
+      throw ProcessHostError(
+        .lifecycle(name, "how it is started anew cannot be kept: the host has no folder for states"))
+    }
+    do throws(ProcessHostError) { try states.declare(name, run) } catch {
+      guard case .notHibernated(_, let why) = error.code else { throw error }
+      throw ProcessHostError(.lifecycle(name, "how it is started anew cannot be kept: \(why)"))
+    }
+    return run.manifest(name)
+  }
+
+  /// Nothing of an app is left that could be started anew.
+  func undeclare(_ name: String) {
+    if apps[name] == nil, states?.all[name] == nil { states?.undeclare(name) }
+  }
+
+  /// An app that does not run is not to be started anew.
+  func forget(_ name: String) {
+    guard states?.runs[name] != nil else { return }
+    states?.undeclare(name)
+    notifications.cancel(nil, of: name)
+  }
+
   // MARK: What is told
 
   func hasEndedWithState(_ name: String) -> Bool { apps[name] == nil && states?.all[name] != nil }
@@ -167,9 +199,14 @@ extension HostCore {
     return result
   }
 
-  /// What an app that was ended with its state saved cannot be asked for.
-  func hibernated(_ name: String) -> ProcessHostError {
-    ProcessHostError(.lifecycle(name, "it is hibernated, with its state saved: opportune resume starts it"))
+  /// What an app that does not run, and can be started anew, cannot be asked for.
+  func known(_ name: String) -> ProcessHostError {
+    ProcessHostError(
+      .lifecycle(
+        name,
+        states?.all[name] != nil
+          ? "it is hibernated, with its state saved: opportune resume starts it"
+          : "it was terminated for memory: opportune front starts it anew, opportune terminate forgets it"))
   }
 
   /// Of one that was paged out.

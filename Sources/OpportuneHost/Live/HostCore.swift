@@ -105,7 +105,8 @@ final class HostCore {
     for left in leftovers {
       // Two of one name are two apps.
       guard let name = try? freeName(left.name, isExact: false, startsAnew: true) else { continue }
-      var declared = try? configuration.catalog.find(left.name)
+      let declaration = name == left.name ? declaration(of: name) : nil
+      var declared = declaration ?? (try? configuration.catalog.find(left.name))
       // It is in background now, and goes on.
       declared?.exitsOnSuspend = false
       // Fails where its name is none of ours: it is left running.
@@ -117,6 +118,7 @@ final class HostCore {
         child: LeftChildren.take(among: members), declared: declared, notes: ["it was left by a host before"])
       if let app = apps[name] { goOnEnding(app) }
     }
+    for name in (states?.runs ?? [:]).keys { undeclare(name) }
   }
 
   /// What is missing here, for people.
@@ -137,9 +139,11 @@ final class HostCore {
   /// - Parameters:
   ///   - isTree: whether what descends from the process is taken as well.
   ///   - isExact: whether the name is refused where it is taken, or made another.
+  ///   - restart: how its program is started anew; `nil`: it is not.
   /// - Returns: its name and mark.
   func adopt(
-    _ pid: pid_t, isTree: Bool, name wanted: String?, isExact: Bool, foreground: Bool
+    _ pid: pid_t, isTree: Bool, name wanted: String?, isExact: Bool, foreground: Bool,
+    restart: RunDeclaration? = nil
   ) throws(ProcessHostError) -> (name: String, mark: String) {
     let name = try freeName(
       wanted ?? AppName.derived(from: ProcessTable.command(of: pid) ?? ""), isExact: isExact)
@@ -159,6 +163,9 @@ final class HostCore {
       throw ProcessHostError(.process(pid, "it belongs to the app '\(other.name)'"))
     }
     if isTree { try checkDescendants(of: status) }
+    var declared: HostManifest?
+    if let restart { declared = try declare(name, restart) }
+    defer { undeclare(name) }  // unless it has begun
     let mark = maker.mark(of: name)
     var (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
     // A socket is of the group in which it was made.
@@ -170,7 +177,7 @@ final class HostCore {
     let memory = isTree ? nil : makeMemory(name, group as? ControlGroup)
     try begin(
       name, group: group, mark: mark, first: pid, memory: memory?.adopt(pid) == 0 ? memory : nil,
-      foreground: foreground, notes: notes)
+      foreground: foreground, declared: declared, notes: notes)
     return (name, mark)
   }
 
@@ -194,10 +201,10 @@ final class HostCore {
   ) throws(ProcessHostError) -> String {
     try AppName.check(wanted)
     func isTaken(_ name: String) -> Bool {
-      apps[name] != nil || !startsAnew && states?.all[name] != nil
+      apps[name] != nil || !startsAnew && (states?.all[name] != nil || states?.runs[name] != nil)
     }
     guard isTaken(wanted) else { return wanted }
-    if isExact { throw apps[wanted] != nil ? ProcessHostError(.nameTaken(wanted)) : hibernated(wanted) }
+    if isExact { throw apps[wanted] != nil ? ProcessHostError(.nameTaken(wanted)) : known(wanted) }
     for number in 2..<10_000 where !isTaken("\(wanted)-\(number)") {
       try AppName.check("\(wanted)-\(number)")
       return "\(wanted)-\(number)"
@@ -264,7 +271,8 @@ final class HostCore {
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
     if let app = apps[name] { return app }
-    throw states?.all[name] == nil ? ProcessHostError(.unknownApp(name)) : hibernated(name)
+    let isKnown = states?.all[name] != nil || states?.runs[name] != nil
+    throw isKnown ? known(name) : ProcessHostError(.unknownApp(name))
   }
 
   func bringForward(_ name: String) throws(ProcessHostError) {
@@ -331,11 +339,13 @@ final class HostCore {
     if front.owner == name, front.shown == name { try moveForward(app) }
   }
 
-  func terminate(_ name: String) throws(ProcessHostError) {
+  /// - Parameter forMemory: whether it may be started anew for all that.
+  func terminate(_ name: String, forMemory: Bool = false) throws(ProcessHostError) {
     let app = apps[name]
-    if states?.all[name] != nil {
+    app?.isEndedForMemory = forMemory
+    if states?.all[name] != nil || app == nil && states?.runs[name] != nil {
       states?.remove(name)  // who is ended is not to go on as it was
-      if app == nil { return }
+      if app == nil { return forget(name) }
     }
     try end(try self.app(name))
   }
@@ -455,6 +465,7 @@ final class HostCore {
     app.pageOut?.cancel()
     app.pageIn?.cancel()
     messages.lose(app.name, "the app has ended")
+    if !app.isEndedForMemory { undeclare(app.name) }
     forgetNotifications(of: app)
     app.client?.close("the app has ended")
     app.client = nil

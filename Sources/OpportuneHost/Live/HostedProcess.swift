@@ -19,6 +19,8 @@ final class HostedProcess {
   let launched: LaunchReason
   /// What its state takes from it.
   var restrictions = Restrictions.unrestricted
+  /// It is ended because memory is short, and may be started anew.
+  var isEndedForMemory = false
   /// The task that the host holds for it: see ``HostCore``.
   var task: TaskID?
   /// It may let go of its locks before it is suspended.

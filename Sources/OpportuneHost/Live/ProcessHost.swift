@@ -43,12 +43,16 @@ package final class ProcessHost: Sendable {
   ///   - isTree: whether its descendants are taken; those of later are in any case.
   ///   - name: `nil`: as its program's.
   ///   - isExact: whether a name that is taken is refused, or a number added.
+  ///   - restart: how its program is started anew when it has ended with its state saved or for memory;
+  ///     `nil`: it is not.
   /// - Returns: its name, and what its environment should have as `OPPORTUNE_APP`.
   package func adopt(
-    _ pid: Int32, isTree: Bool = true, name: String?, isExact: Bool = true, foreground: Bool = false
+    _ pid: Int32, isTree: Bool = true, name: String?, isExact: Bool = true, foreground: Bool = false,
+    restart: RunDeclaration? = nil
   ) throws(ProcessHostError) -> (name: String, mark: String) {
     try engine.changing { core throws(ProcessHostError) in
-      try core.adopt(pid, isTree: isTree, name: name, isExact: isExact, foreground: foreground)
+      try core.adopt(
+        pid, isTree: isTree, name: name, isExact: isExact, foreground: foreground, restart: restart)
     }
   }
 
@@ -86,6 +90,7 @@ package final class ProcessHost: Sendable {
 
   /// Of an app that does not run.
   private func manifest(of name: String) throws(ProcessHostError) -> HostManifest {
+    if let manifest = engine.locked({ $0.declaration(of: name) }) { return manifest }
     if let manifest = try catalog.find(name) { return manifest }
     guard engine.locked({ $0.hasEndedWithState(name) }) else { throw ProcessHostError(.unknownApp(name)) }
     throw ProcessHostError(
@@ -214,15 +219,16 @@ package final class ProcessHost: Sendable {
     try engine.changing { core throws(ProcessHostError) in try core.warn(name) }
   }
 
-  /// Those that have a manifest, do not run, and may be shown, by name.
+  /// Those that have a manifest or are kept to be started anew, do not run, and may be shown, by name.
   package func known() -> [AppEntry] {
-    let (running, notifications) = engine.locked {
-      (Set($0.apps.keys).union($0.endedWithState.map(\.id)), $0.notifications)
+    let (running, runs, notifications) = engine.locked {
+      (Set($0.apps.keys).union($0.endedWithState.map(\.id)), $0.states?.runs ?? [:], $0.notifications)
     }
-    return catalog.all().filter { $0.isShown && !running.contains($0.name) }.map {
+    let declared = catalog.all().filter { $0.isShown && runs[$0.name] == nil }.map(\.name) + runs.keys
+    return declared.filter { !running.contains($0) }.sorted().map { name in
       AppEntry(
-        id: $0.name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: nil, keptBy: [], keptSockets: 0, scheduled: notifications.count(of: $0.name), notes: [])
+        id: name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
+        hibernatedBy: nil, keptBy: [], keptSockets: 0, scheduled: notifications.count(of: name), notes: [])
     }
   }
 

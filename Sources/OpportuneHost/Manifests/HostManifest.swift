@@ -11,6 +11,8 @@ package struct HostManifest: Sendable, Hashable {
   package var command: [String]
   /// Where it starts; `nil`: where the host did.
   package var folder: String?
+  /// With what it starts, as `NAME=value`, where `opportune run` has declared it; `nil`: as the host has it.
+  var environment: [String]?
   /// Modes that keep it from being suspended.
   package var modes: [Manifest.Mode] = []
   /// Whether it may be suspended at all.
@@ -48,8 +50,11 @@ package struct HostManifest: Sendable, Hashable {
     return isSuspendable ? nil : "its manifest"
   }
 
+  /// Whether it lasts no longer than its app is known.
+  var isOfRun: Bool { environment != nil }
+
   /// Whether data for its sockets may reanimate it. (R-VOIP-03)
-  var mayKeepAlive: Bool { modes.contains(.voip) }
+  var mayKeepAlive: Bool { isOfRun || modes.contains(.voip) }
 
   /// What of `hardware` it keeps in background. (R-HW-03)
   func kept(of hardware: Set<Hardware>) -> Set<Hardware> {
@@ -139,6 +144,11 @@ extension HostManifest {
     for key in result.unknownKeys where key.hasPrefix("Opportune") && !own.contains(key) {
       notes.append("'\(file)': the key '\(key)' is not known and has no effect")
     }
+  }
+
+  init(name: String, run: RunDeclaration) {
+    self.init(name: name, command: run.command, file: "opportune run")
+    (folder, environment) = (run.folder, run.environment)
   }
 
   private init(name: String, command: [String], file: String) {

@@ -5,7 +5,8 @@ internal import OpportuneBase
 /// folder of one host. It outlives the host and the machine's run.
 ///
 /// `NAME.new` is what a program is writing, `NAME.state` what one has left that is being ended or has ended,
-/// `NAME.due` what one that was started anew has not taken yet.
+/// `NAME.due` what one that was started anew has not taken yet. `NAME.run` says how one is started anew that
+/// has no manifest.
 ///
 /// Used by one thread at a time.
 final class SavedStates {
@@ -25,11 +26,13 @@ final class SavedStates {
   }
 
   private enum Kind: String {
-    case new, state, due
+    case new, state, due, run
   }
 
   private let folder: String
   private(set) var all: [String: State] = [:]
+  /// How programs are started anew that `opportune run` has started.
+  private(set) var runs: [String: RunDeclaration] = [:]
   /// Folders in which others were made that lead to this one.
   private var foldersAbove: Set<String> = []
 
@@ -45,7 +48,19 @@ final class SavedStates {
         if isDue, all[name] != nil { continue }
         all[name] = State(bytes: bytes, isDue: isDue, note: "its state was saved under a host before")
       }
+      let name = String(file.dropLast(Kind.run.rawValue.utf8.count + 1))
+      guard file.hasSuffix("." + Kind.run.rawValue), (try? AppName.check(name)) != nil, isOurs else {
+        continue
+      }
+      runs[name] = RunDeclaration(file: folder + "/" + file)
     }
+  }
+
+  /// Whether the folder is one that our user alone may write.
+  private var isOurs: Bool {
+    var status = stat()
+    return lstat(folder, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
+      && status.st_mode & 0o022 == 0
   }
 
   private func path(_ name: String, _ kind: Kind) -> String { "\(folder)/\(name).\(kind.rawValue)" }
@@ -70,6 +85,14 @@ final class SavedStates {
         .notHibernated(
           name, "the path '\(path)' of its state has more than \(Self.longestPath) bytes"))
     }
+    try makeFolder(for: name)
+    unlink(path)
+    return path
+  }
+
+  /// - Throws: ``ProcessHostError``: `system`, `notHibernated`.
+  private func makeFolder(for name: String) throws(ProcessHostError) {
+    let path = path(name, .new)
     for (index, byte) in path.utf8.enumerated() where byte == UInt8(ascii: "/") && index > 0 {
       let one = String(decoding: path.utf8.prefix(index), as: UTF8.self)
       guard mkdir(one, 0o700) == 0, let end = one.lastIndex(of: "/") else { continue }
@@ -79,12 +102,10 @@ final class SavedStates {
     guard lstat(folder, &status) == 0 else {
       throw ProcessHostError(.system("the folder '\(folder)' of saved states", errno))
     }
-    guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
+    guard isOurs else {
       throw ProcessHostError(
         .notHibernated(name, "'\(folder)' is to be a folder that the host's user alone may write"))
     }
-    unlink(path)
-    return path
   }
 
   /// Drops what an app has written that goes on.
@@ -114,7 +135,9 @@ final class SavedStates {
   }
 
   /// What is to be written to storage, so that the state outlives a loss of power: the file with its name.
-  func paths(of name: String) -> [String] { [path(name, .state), folder] + foldersAbove.sorted() }
+  func paths(of name: String) -> [String] {
+    [path(name, .state)] + (runs[name] == nil ? [] : [path(name, .run)]) + [folder] + foldersAbove.sorted()
+  }
 
   /// Writes files and folders to storage. Takes as long as that does; any thread.
   ///
@@ -151,12 +174,32 @@ final class SavedStates {
   func due(_ name: String) -> String? { all[name]?.isDue == true ? path(name, .due) : nil }
 
   /// Leaves all to the next host.
-  func leave() { all = [:] }
+  func leave() { (all, runs) = ([:], [:]) }
 
   /// It has been taken, or is not wanted any more.
   func remove(_ name: String) {
     all[name] = nil
     for kind in [Kind.new, .state, .due] { unlink(path(name, kind)) }
+  }
+
+  // MARK: Declarations of `opportune run`
+
+  /// Keeps how an app is started anew, also for the next host.
+  ///
+  /// - Throws: ``ProcessHostError``: `value`, `system`, `notHibernated`.
+  func declare(_ name: String, _ run: RunDeclaration) throws(ProcessHostError) {
+    try run.check()
+    try makeFolder(for: name)
+    let number = run.write(to: path(name, .run))
+    if number != 0 {
+      throw ProcessHostError(.system("how '\(name)' is started anew could not be kept", number))
+    }
+    runs[name] = run
+  }
+
+  /// It is not to be started anew.
+  func undeclare(_ name: String) {
+    if runs.removeValue(forKey: name) != nil { unlink(path(name, .run)) }
   }
 }
 

@@ -46,6 +46,8 @@ package struct HostRequest: Sendable, Hashable, Codable {
   package var foreground: Bool?
   /// For `adopt`: whether a number may be added to a name that is taken; no by default.
   package var derived: Bool?
+  /// For `adopt`: how the program is started anew; it is not by default.
+  package var restart: RunDeclaration?
 
   /// For `suspend` and `hibernate`: what becomes of an app that holds locks of files; as the host's by
   /// default.
@@ -84,7 +86,9 @@ package struct HostRequest: Sendable, Hashable, Codable {
   /// - Throws: ``PushError``. After `timedOut` the host may have done it all the same.
   package func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) -> HostAnswer {
     let line: Data
-    do { line = try JSONEncoder().encode(self) } catch { throw PushError(.refused("\(error)")) }
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .withoutEscapingSlashes
+    do { line = try encoder.encode(self) } catch { throw PushError(.refused("\(error)")) }
     let text = try LocalSocket.ask(line, at: path, within: limit)
     guard let answer = try? JSONDecoder().decode(HostAnswer.self, from: Data(text.utf8)) else {
       throw PushError(.refused(text))

@@ -116,7 +116,8 @@ package enum HostSocket {
       guard let pid = request.pid else { return .refused("adopt needs a pid") }
       let (name, mark) = try host.adopt(
         pid, isTree: request.alone != true, name: request.name,
-        isExact: request.name != nil && request.derived != true, foreground: request.foreground == true)
+        isExact: request.name != nil && request.derived != true, foreground: request.foreground == true,
+        restart: request.restart)
       (answer.name, answer.mark) = (name, mark)
       answer.notes = notes(of: name, host)
       return answer
