@@ -229,8 +229,8 @@ OPPORTUNE_API int opportune_app_activity(opportune_app *app);
  * meanwhile. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait_suspended(opportune_app *app, int64_t timeout);
 
-/* Waits until no job of the app, or of its strands, is queued or runs, and no request is. -EINVAL.
- * -ETIMEDOUT. -EDEADLK. */
+/* Waits until no job of the app, or of its strands, is queued or runs, and no request is. Where it is
+ * suspended, what waits in it counts. -EINVAL. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait(opportune_app *app, int64_t timeout);
 
 /*
@@ -480,7 +480,8 @@ typedef struct opportune_waiting {
 typedef struct opportune_app_statistics {
     uint64_t submitted; /* accepted jobs */
     uint64_t pending;   /* accepted jobs that are queued or run now */
-    uint64_t turns;     /* jobs and turns of strands that workers have run; a turn may be several jobs */
+    uint64_t turns;     /* jobs and turns of strands that workers have run, where a turn may be several jobs;
+                           the completions of requests too, which `submitted` does not count */
     uint64_t cancelled; /* jobs that ended by their cancellation */
     uint64_t cpu_time;  /* nanoseconds */
     uint64_t demotions; /* levels lost by using up quanta */
