@@ -1,8 +1,8 @@
 /// The callbacks of an app's lifecycle, implemented by the program. They run on the app's own executor, one
 /// at a time.
 ///
-/// All have an empty default, so no compiler says that a method of another name or signature is none of these,
-/// and never called. A callback returns when its `async` body does; the policy's limits count until
+/// All have an empty default, so no compiler says that a method of another name or signature is none of
+/// these, and never called. A callback returns when its `async` body does; the policy's limits count until
 /// then. A notice runs after the callbacks that were requested before it, but later callbacks do not wait for
 /// it: a callback may run while ``didReceive(_:)`` does.
 public protocol AppDelegate: Sendable {
