@@ -37,6 +37,17 @@ extension Duration {
   /// Seconds, for people and reports.
   package var inSeconds: Double { Double(clampedNanoseconds) / 1e9 }
 
+  /// For people, to the nanosecond and in a unit that fits: "250 µs", "1.5 ms", "0 s".
+  package var inUnits: String {
+    let count = wholeNanoseconds
+    let units: [(name: String, size: Int128)] = [("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)]
+    let unit =
+      count == 0 ? units[0] : units.first { count.magnitude >= $0.size.magnitude } ?? ("ns", 1)
+    var fraction = String((count % unit.size).magnitude + unit.size.magnitude).dropFirst()
+    while fraction.last == "0" { fraction.removeLast() }
+    return "\(count / unit.size)\(fraction.isEmpty ? "" : ".")\(fraction) \(unit.name)"
+  }
+
   private var wholeNanoseconds: Int128 {
     let (seconds, attoseconds) = components
     return Int128(seconds) * 1_000_000_000 + Int128(attoseconds / 1_000_000_000)

@@ -261,7 +261,9 @@
     call {
       let own = try CApp.at(app)
       try own.scheduler.checkIsElsewhere("opportune_app_wait()")
-      try own.pending.wait(timeout, for: "jobs of app \"\(own.app.name)\" are queued or run")
+      let suspended = { own.app.activity == .active ? "" : ", which is suspended," }
+      try own.pending.wait(
+        timeout, for: "jobs of app \"\(own.app.name)\"\(suspended()) are queued or run")
       return 0
     }
   }

@@ -4,6 +4,7 @@
 #if compiler(>=6.3)
   internal import COpportuneC
   internal import Glibc
+  internal import OpportuneBase
 
   /// What a handle of C stands for.
   protocol Handled: AnyObject {
@@ -130,7 +131,7 @@
   }
 
   func timedOut(_ timeout: Int64, _ what: String) -> Refusal {
-    Refusal(ETIMEDOUT, "\(what) after \(timeout) ns")
+    Refusal(ETIMEDOUT, "\(what) after \(Duration.nanoseconds(timeout).inUnits)")
   }
 
   /// Waits on the calling thread for what is asynchronous in Swift. On a time-out the task is cancelled and

@@ -20,6 +20,15 @@ import Testing
     #expect(Duration.milliseconds(-1).unsignedNanoseconds == 0)
   }
 
+  /// A refused value differs from its limit in what is printed, by one nanosecond too.
+  @Test func timesAreNamedInUnitsThatFit() {
+    #expect(Duration.zero.inUnits == "0 s" && Duration.nanoseconds(1).inUnits == "1 ns")
+    #expect(Duration.microseconds(50).inUnits == "50 µs" && Duration.milliseconds(-1).inUnits == "-1 ms")
+    #expect(Duration.microseconds(-1_500).inUnits == "-1.5 ms")
+    #expect(Duration.nanoseconds(10_000_001).inUnits == "10.000001 ms")
+    #expect(Duration.seconds(Int64.max).inUnits == "9223372036854775807 s")
+  }
+
   @Test func sumsAndDifferencesEndWhereTheNumbersDo() {
     #expect(UInt64.max.saturatingAdd(1) == .max && UInt64(3).saturatingAdd(4) == 7)
     #expect(UInt64(3).saturatingSubtract(4) == 0 && UInt64(4).saturatingSubtract(3) == 1)

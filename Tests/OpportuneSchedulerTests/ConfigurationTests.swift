@@ -33,21 +33,21 @@ import Testing
   }
 
   static let refused: [Case] = [
-    Case(code: .quantum, value: "0.0009") { $0.quantum.quantum = .microseconds(999) + .nanoseconds(999) },
-    Case(code: .quantum, value: "0.501") { $0.quantum.quantum = .milliseconds(501) },
+    Case(code: .quantum, value: "999.999 µs") { $0.quantum.quantum = .microseconds(999) + .nanoseconds(999) },
+    Case(code: .quantum, value: "501 ms") { $0.quantum.quantum = .milliseconds(501) },
     Case(code: .quantum, value: "-") { $0.quantum.quantum = .seconds(Int64.min) },
     Case(code: .quantum, value: "92") { $0.quantum.quantum = .seconds(Int64.max) },
     Case(code: .step, value: "0") { $0.quantum.step = 0 },
     Case(code: .step, value: "64") { $0.quantum.step = 64 },
-    Case(code: .blockingGap, value: "0.000249") { $0.quantum.blockingGap = .microseconds(249) },
-    Case(code: .blockingGap, value: "1.001") { $0.quantum.blockingGap = .milliseconds(1001) },
+    Case(code: .blockingGap, value: "249 µs") { $0.quantum.blockingGap = .microseconds(249) },
+    Case(code: .blockingGap, value: "1.001 s") { $0.quantum.blockingGap = .milliseconds(1001) },
     Case(code: .offCPUShare, value: "0.009") { $0.quantum.offCPUShare = 0.009 },
     Case(code: .offCPUShare, value: "0.13") { $0.quantum.offCPUShare = 0.13 },
     Case(code: .offCPUShare, value: "nan") { $0.quantum.offCPUShare = .nan },
-    Case(code: .realTimeQuantum, value: "9.9e-05") {
+    Case(code: .realTimeQuantum, value: "99 µs") {
       $0.foregroundClass = .realTime(quantum: .microseconds(99))
     },
-    Case(code: .realTimeQuantum, value: "0.0101") {
+    Case(code: .realTimeQuantum, value: "10.1 ms") {
       $0.foregroundClass = .realTime(quantum: .microseconds(10_100))
     },
     Case(code: .realTimeShare, value: "0.04") { $0.foregroundClass = .realTime(share: 0.04) },
@@ -60,10 +60,10 @@ import Testing
     Case(code: .pools, value: "[background]") { $0.pools = [.background] },
     Case(code: .demotedLimitPerCore, value: "0") { $0.demotedLimitPerCore = 0 },
     Case(code: .demotedLimitPerCore, value: "65") { $0.demotedLimitPerCore = 65 },
-    Case(code: .spareDelay, value: "4.9e-05") { $0.spareDelay = .microseconds(49) },
-    Case(code: .spareDelay, value: "0.011") { $0.spareDelay = .milliseconds(11) },
-    Case(code: .timerTolerance, value: "-0.001") { $0.timerTolerance = .milliseconds(-1) },
-    Case(code: .timerTolerance, value: "1.001") { $0.timerTolerance = .milliseconds(1001) },
+    Case(code: .spareDelay, value: "49 µs") { $0.spareDelay = .microseconds(49) },
+    Case(code: .spareDelay, value: "11 ms") { $0.spareDelay = .milliseconds(11) },
+    Case(code: .timerTolerance, value: "-1 ms") { $0.timerTolerance = .milliseconds(-1) },
+    Case(code: .timerTolerance, value: "1.001 s") { $0.timerTolerance = .milliseconds(1001) },
     Case(code: .maximumApps, value: "0") { $0.maximumApps = 0 },
     Case(code: .maximumApps, value: "32768") { $0.maximumApps = 32_768 },
     Case(code: .name, value: "\"\"") { $0.name = "" },

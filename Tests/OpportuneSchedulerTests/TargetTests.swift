@@ -1,5 +1,6 @@
 import COpportune
 import MetricsTestKit
+import OpportuneBase
 import TestSupport
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
   func whatNobodyCanKeepIsRefused(p99: Duration) async throws {
     let (scheduler, app) = try makeApp(named: "ui", workers: 1)
     let error = #expect(throws: ConfigurationError.self) { try app.target(.latency(p99: p99)) }
-    #expect(error?.code == .targetP99 && error?.value == "\(p99)", "\(error?.message ?? "")")
+    #expect(error?.code == .targetP99 && error?.value == p99.inUnits, "\(error?.message ?? "")")
     try app.target(.latency(p99: .microseconds(100)))
     try app.target(.latency(p99: .seconds(60)))
     try await scheduler.shutdown()

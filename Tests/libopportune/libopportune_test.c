@@ -115,6 +115,7 @@ static void test_suspension(void) {
     atomic_store(&runs, 0);
     for (int i = 0; i < 100; i++) CHECK(opportune_submit(app, count_run, &runs) == 0);
     CHECK(opportune_app_wait(app, 1000000) == -ETIMEDOUT && atomic_load(&runs) == 0);
+    CHECK(strstr(opportune_last_error(), "suspended") && strstr(opportune_last_error(), "after 1 ms"));
     CHECK(opportune_app_background(app) == 0 && opportune_app_band(app) == OPPORTUNE_BACKGROUND);
     CHECK(opportune_app_activate(app) == 0 && opportune_app_band(app) == OPPORTUNE_FOREGROUND);
     CHECK(opportune_app_resume(app) == 0);

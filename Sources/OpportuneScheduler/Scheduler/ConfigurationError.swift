@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// Why a configuration was refused: the setting, its value, and what was expected.
 ///
 /// Two errors are equal when their codes are; value and expectation are for people. More codes may be added
@@ -84,5 +86,15 @@ func requireInRange<Value: Comparable>(
 ) throws(ConfigurationError) {
   guard range.contains(value) else {
     throw ConfigurationError(code, value: "\(value)", expected: "\(range.lowerBound) to \(range.upperBound)")
+  }
+}
+
+/// The same for times, which it names in units that fit.
+func requireInRange(
+  _ value: Duration, _ range: ClosedRange<Duration>, _ code: ConfigurationError.Code
+) throws(ConfigurationError) {
+  guard range.contains(value) else {
+    let expected = "\(range.lowerBound.inUnits) to \(range.upperBound.inUnits)"
+    throw ConfigurationError(code, value: value.inUnits, expected: expected)
   }
 }
