@@ -156,6 +156,7 @@ struct ProgramsProperty: Property {
         let fails = bytes.below(4) == 0
         log.note("what is written to storage \(fails ? "is not" : "is there")")
         host.runAside(flushFails: fails)
+      case 59: try startAnew(name, &bytes, &log)
       default:
         let span = Duration.milliseconds(bytes.choice([1, 200, 1000, 2500, 5000, 8000, 31_000, 70_000]))
         log.note("\(span) pass")
@@ -205,6 +206,12 @@ struct ProgramsProperty: Property {
       let (other, restarts) = (bytes.below(6), bytes.below(4) != 0)
       // Who says that it is another is known by its process.
       let app = other == 0 ? nil : other == 1 ? bytes.choice(ProgramsProperty.names) : name
+      try join(name, asProcessOf: app, restarts: restarts, &log)
+    }
+
+    private mutating func join(
+      _ name: String, asProcessOf app: String?, restarts: Bool, _ log: inout StepLog
+    ) throws(Violation) {
       log.note("\(name) joins as a process of \(app ?? "none")\(restarts ? ", restarts" : "")")
       let before = (apps, host.saved)
       do throws(ProcessHostError) {
@@ -240,14 +247,51 @@ struct ProgramsProperty: Property {
         let size = bytes.choice([
           100, 100, VirtualPrograms.limits.state, VirtualPrograms.limits.state + 1, -1,
         ])
-        log.note("\(name) writes a state of \(size) bytes")
-        if size >= 0 {
-          _ = FileManager.default.createFile(atPath: file, contents: nil)
-          truncate(file, size)
-        }
+        write(size, to: file, of: name, &log)
         // It may write and say nothing.
         if bytes.below(4) == 0 { return }
       }
+      try answer(name, &log)
+    }
+
+    private func write(_ size: Int, to file: String, of name: String, _ log: inout StepLog) {
+      log.note("\(name) writes a state of \(size) bytes")
+      guard size >= 0 else { return }
+      _ = FileManager.default.createFile(atPath: file, contents: nil)
+      truncate(file, size)
+    }
+
+    /// It saves its state, ends, is started anew and takes it: by single steps that is rare.
+    private mutating func startAnew(
+      _ name: String, _ bytes: inout ByteSource, _ log: inout StepLog
+    ) throws(Violation) {
+      if apps[name] == nil, !host.saved.contains(name) { try ask(.start(foreground: false), name, &log) }
+      if programs[name] == nil { try join(name, asProcessOf: name, restarts: true, &log) }
+      try answerAll(name, &log)
+      try ask(.hibernate(isAgain: false), name, &log)
+      try answerAll(name, &log)
+      host.runAside(flushFails: false)
+      _ = try read(name, &log)
+      try answerAll(name, &log)
+      guard host.saved.contains(name) else { return }
+      log.note("\(name) ends")
+      host.exit(name)
+      programs[name] = nil
+      try ask(.start(foreground: bytes.flag()), name, &log)
+      try join(name, asProcessOf: name, restarts: true, &log)
+      try answerAll(name, &log)
+    }
+
+    private mutating func answerAll(_ name: String, _ log: inout StepLog) throws(Violation) {
+      for _ in 0..<8 {
+        guard let question = programs[name]?.question else { return }
+        if question.event == "saveState", let file = question.file { write(100, to: file, of: name, &log) }
+        try answer(name, &log)
+      }
+    }
+
+    private mutating func answer(_ name: String, _ log: inout StepLog) throws(Violation) {
+      guard let question = programs[name]?.question else { return }
       programs[name]?.question = nil
       if question.event == "taskExpires", let task = question.task { programs[name]?.tasks.remove(task) }
       answers += 1
