@@ -213,14 +213,17 @@ private final class LimitedGroup {
           } catch { require(false, "\(error)") }
         }
       }
-      // Threads whose last job here took a quantum or longer, by the clock, answer for it: the sanitizer or
-      // the machine's host may have had the CPU meanwhile, which counts as the job's.
+      // A job that took a quantum or longer, by the clock, may have been lowered, and its thread's next answers
+      // for it: the sanitizer or the machine's host may have had the CPU meanwhile, which counts as the job's.
       var answering: Set<UInt64> = []
       while ended.load(ordering: .relaxed) < 100 {
         let (thread, start) = (opp_thread_number(), ContinuousClock.now)
         let seen = await other.task { ownClass() }.value
-        let isSlow = ContinuousClock.now - start >= .milliseconds(5)
-        require(seen == [0, processNice] || answering.contains(thread), "a fresh job ran in \(seen)")
+        let took = ContinuousClock.now - start
+        let isSlow = took >= .milliseconds(5)
+        require(
+          seen == [0, processNice] || isSlow || answering.contains(thread),
+          "a fresh job of \(took) ran in \(seen)")
         if isSlow { answering.insert(thread) } else { answering.remove(thread) }
       }
       require(app.statistics.demotions >= 100, "hogs are demoted")
