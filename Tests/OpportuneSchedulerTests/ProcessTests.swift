@@ -213,8 +213,9 @@ private final class LimitedGroup {
           } catch { require(false, "\(error)") }
         }
       }
-      // A job that took a quantum or longer, by the clock, may have been lowered, and its thread's next answers
-      // for it: the sanitizer or the machine's host may have had the CPU meanwhile, which counts as the job's.
+      // A job that took a quantum or longer, by the clock, may have been lowered, and its thread's next
+      // answers for it: the sanitizer or the machine's host may have had the CPU meanwhile, which counts as
+      // the job's.
       var answering: Set<UInt64> = []
       while ended.load(ordering: .relaxed) < 100 {
         let (thread, start) = (opp_thread_number(), ContinuousClock.now)
