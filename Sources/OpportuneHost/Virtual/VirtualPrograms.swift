@@ -253,8 +253,17 @@ package final class VirtualPrograms {
     }
   }
 
-  /// As the host's thread does, until nothing happens any more.
+  /// As the host's thread does, until nothing happens any more: it is woken again for what a turn of its has
+  /// left to the next.
   private func settle() {
+    for _ in 0..<100 {
+      let before = (apps, saved)
+      turn()
+      if before == (apps, saved) { break }
+    }
+  }
+
+  private func turn() {
     hear()
     for app in Array(core.apps.values).sorted(by: { $0.name < $1.name })
     where app.group.members().isEmpty {
