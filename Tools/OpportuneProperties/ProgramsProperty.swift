@@ -510,7 +510,9 @@ struct ProgramsProperty: Property {
       for file in files {
         let name = String(file.prefix { $0 != "." })
         if file.hasSuffix(".new") {
-          guard programs[name]?.question?.event == "saveState" else {
+          // It may have answered, and be asked something else before it is ended.
+          let isToBeEnded = apps[name]?.isSuspendedLater == true
+          guard isToBeEnded || programs[name]?.question?.event == "saveState" else {
             throw Violation("'\(file)' is kept, and \(name) was not asked for its state")
           }
         } else if !saved.contains(name) {

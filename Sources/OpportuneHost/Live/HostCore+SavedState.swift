@@ -100,7 +100,9 @@ extension HostCore {
 
   /// It is not to be ended, so what it has saved is of no use.
   func dropState(of app: HostedProcess, _ saving: PendingSuspension.Saving?) {
-    if saving?.flush != nil { states?.remove(app.name) }
+    guard let saving else { return }
+    // Before it is kept it is what the program has written last.
+    if saving.flush != nil { states?.remove(app.name) } else { states?.discard(app.name) }
   }
 
   /// - Returns: `nil`: it has ended, or is not to be ended.
