@@ -201,6 +201,9 @@ extension HostCore {
     return result
   }
 
+  /// Whether something is kept with which the app is started anew: its state, or what `opportune run` said.
+  func isKept(_ name: String) -> Bool { states?.all[name] != nil || states?.runs[name] != nil }
+
   /// What an app that does not run, and can be started anew, cannot be asked for.
   func known(_ name: String) -> ProcessHostError {
     ProcessHostError(

@@ -13,7 +13,7 @@ extension HostCore {
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     let outcome = outcomes.removeValue(forKey: name)
     if isAgain, let outcome { throw outcome }
-    if apps[name] == nil, states?.all[name] != nil { return nil }  // nothing of it executes
+    if hasEndedWithState(name) { return nil }  // nothing of it executes
     let app = try app(name)
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
     dropState(of: app, app.pending?.saving)

@@ -201,7 +201,7 @@ final class HostCore {
   ) throws(ProcessHostError) -> String {
     try AppName.check(wanted)
     func isTaken(_ name: String) -> Bool {
-      apps[name] != nil || !startsAnew && (states?.all[name] != nil || states?.runs[name] != nil)
+      apps[name] != nil || !startsAnew && isKept(name)
     }
     guard isTaken(wanted) else { return wanted }
     if isExact { throw apps[wanted] != nil ? ProcessHostError(.nameTaken(wanted)) : known(wanted) }
@@ -271,8 +271,7 @@ final class HostCore {
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
     if let app = apps[name] { return app }
-    let isKnown = states?.all[name] != nil || states?.runs[name] != nil
-    throw isKnown ? known(name) : ProcessHostError(.unknownApp(name))
+    throw isKept(name) ? known(name) : ProcessHostError(.unknownApp(name))
   }
 
   func bringForward(_ name: String) throws(ProcessHostError) {
