@@ -197,6 +197,28 @@ import Testing
   }
 
   // R-CPU-02
+  /// Beside a job of the foreground that has been lowered, and none that is fresh, looks come at the longer
+  /// interval. Where the machine has no time for them there are fewer, never more.
+  @Test func looksForTheSakeOfALoweredJobAreRarer() async throws {
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent)
+    let front = try engine.makeApp(named: "front", band: .foreground)
+    let back = try engine.makeApp(named: "back", band: .background)
+    let (isOver, watched) = (Flag(), Record<(looks: UInt64, nanoseconds: UInt64)>())
+    let looks = { @Sendable in engine.monitor.lockCounts.looks.load(ordering: .relaxed) }
+    try back.submit { while !isOver.isUp { spinCPU(milliseconds: 1) } }
+    try front.submit {
+      guard spin({ front.statistics.demotions > 0 }) else { return isOver.raise() }
+      let (before, from) = (looks(), opp_now_ns())
+      _ = spin { looks() - before >= 50 }
+      watched.add((looks() - before, opp_now_ns() - from))
+      isOver.raise()
+    }
+    let seen = try #require(await watched.reaching(1).first)
+    #expect(seen.nanoseconds > seen.looks * (LockWatch.interval + LockWatch.lateInterval) / 2)
+    await engine.end()
+  }
+
+  // R-CPU-02
   /// A worker that sleeps after a request disarms the look that was armed for its sake. In several tries:
   /// where others keep a request off the CPU for long, the look at it comes first, and rightly.
   @Test func thereIsNoLookAfterARequestThatIsOver() async throws {

@@ -28,6 +28,20 @@ import Testing
   }
 
   // R-CPU-01
+  /// A fresh job must not wait for lower ones for long; who has been lowered has waited before.
+  @Test func onlyJobsThatMayWaitForLowerOnesAreLookedAt() {
+    #expect(([.fresh, .low] as LockWatch.Kinds).interval == LockWatch.interval)
+    #expect(([.fresh, .lowered] as LockWatch.Kinds).interval == LockWatch.interval)
+    #expect(([.fresh, .lowered, .low] as LockWatch.Kinds).interval == LockWatch.interval)
+    #expect(([.lowered, .low] as LockWatch.Kinds).interval == LockWatch.lateInterval)
+    #expect(LockWatch.Kinds.lowered.interval == LockWatch.lateInterval)  // another may have sunk deeper
+    for alone in [[], .fresh, .low] as [LockWatch.Kinds] { #expect(alone.interval == nil) }
+    #expect(LockWatch.Kinds(.background, depth: 0) == .low && LockWatch.Kinds(.background, depth: 2) == .low)
+    #expect(LockWatch.Kinds(.foreground, depth: 0) == .fresh)
+    #expect(LockWatch.Kinds(.foreground, depth: 1) == .lowered)
+  }
+
+  // R-CPU-01
   /// Looks come each interval, once in a while one that leaves out nobody: each wait for a lock is asked
   /// about within a millisecond of its beginning, and what rested before within a quantum more.
   @Test(arguments: [1, 2, 3, 4] as [UInt64]) func eachWaitForALockIsAskedAboutWithinAMillisecond(seed: UInt64)

@@ -8,7 +8,7 @@ OPP_BEGIN_DECLS
 
 typedef struct opp_alarms opp_alarms;
 
-#define OPP_ALARMS 5
+#define OPP_ALARMS 6
 #define OPP_NOTIFIER OPP_ALARMS /* its bit in what opp_alarms_wait() returns */
 
 opp_alarms *_Nullable opp_alarms_create(void);

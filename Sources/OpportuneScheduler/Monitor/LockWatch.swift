@@ -7,13 +7,16 @@ internal import OpportuneBase
 /// within both together, 0.9 ms, of its leaving the CPU, and 0.1 ms later in the first look at it, since the
 /// clock is not read as each job begins. Who waits elsewhere, or for a CPU, cannot begin to wait for a lock
 /// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
-/// once a quantum only, so that what is blocked for long costs nothing. While no worker runs jobs of the
-/// foreground, no look is armed. A plain value: clocks in, questions out.
+/// once a quantum only, so that what is blocked for long costs nothing. Looks are ``lateInterval`` apart while
+/// of the foreground only such jobs are inside as have been lowered, and none is armed while none is inside
+/// (docs/decisions/0047). A plain value: clocks in, questions out.
 package struct LockWatch: Sendable {
   package typealias Slice = InversionPolicy.Slice
 
-  /// Between two looks, in nanoseconds, while foreground jobs run beside others that stand lower.
+  /// Between two looks, in nanoseconds, while fresh foreground jobs run beside others that stand lower.
   package static let interval: UInt64 = 700_000
+  /// The same while none of the foreground's is fresh. Those have waited for CPUs for longer already.
+  package static let lateInterval: UInt64 = 2_500_000
   /// How long a worker must have run jobs of the foreground, in nanoseconds, for it to disarm the look when
   /// it sleeps. That and to arm it again are two system calls, a look some thirty times as much.
   package static let leastToDisarm: UInt64 = 50_000
@@ -32,6 +35,28 @@ package struct LockWatch: Sendable {
     var elsewhere: UInt64?
     /// It waits for a lock that no worker holds. Who holds it may change.
     var isStranger = false
+  }
+
+  /// What kinds of jobs are inside workers.
+  package struct Kinds: OptionSet, Sendable {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package static let fresh = Kinds(rawValue: 1)
+    /// Of the foreground, and lowered: one may wait for a lock, or hold one.
+    package static let lowered = Kinds(rawValue: 2)
+    /// Of the background, or at rest: one may hold a lock.
+    package static let low = Kinds(rawValue: 4)
+
+    package init(_ band: Band, depth: Int) {
+      self = band == .background ? .low : depth > 0 ? .lowered : .fresh
+    }
+
+    /// When the next look is due; nil where no job can wait for a lock of one that stands lower.
+    package var interval: UInt64? {
+      if contains(.fresh), self != .fresh { return LockWatch.interval }
+      return contains(.lowered) ? LockWatch.lateInterval : nil
+    }
   }
 
   private var last: [Int32: Last] = [:]

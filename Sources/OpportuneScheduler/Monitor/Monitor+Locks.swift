@@ -23,25 +23,25 @@ extension Monitor {
 
   /// The workers inside jobs at one look, as far as locks are concerned.
   private struct Insiders {
-    /// Whether there are jobs of the foreground, but such as wait elsewhere for long; and such as stand lower
-    /// than fresh ones.
-    var hasUpper = false
-    var hasLower = false
-    /// The highest of the first and the lowest of all.
+    var kinds: LockWatch.Kinds = []
+    /// The highest of the foreground's, but such as wait elsewhere for long; and the lowest of all.
     private var highest = Int.min
     private var lowest = Int.max
 
     mutating func add(_ reading: WorkerReport.Reading, depth: Int, rests: Bool) {
       let standing = reading.band == .background ? .min : -depth
       lowest = min(lowest, standing)
-      hasLower = hasLower || standing < 0
-      guard reading.band > .background, !rests else { return }
-      hasUpper = true
-      highest = max(highest, standing)
+      if !rests { highest = max(highest, standing) }
+      // Who rests waits for no lock; one that is fresh holds none that matters.
+      if !rests {
+        kinds.insert(.init(reading.band, depth: depth))
+      } else if standing < 0 {
+        kinds.insert(.low)
+      }
     }
 
-    /// Whether one may wait for a lock of another that stands lower.
-    var mayInvert: Bool { hasUpper && lowest < highest }
+    /// Those among which one may wait for a lock of another that stands lower.
+    var inverting: LockWatch.Kinds { lowest < highest ? kinds : [] }
   }
 
   /// What was done for the holder of a lock.
@@ -73,7 +73,7 @@ extension Monitor {
         let reading = worker.report.read()
         guard let reading, reading.band > .background else {
           locks.watch.forget(worker.report.threadID)
-          if let reading { inside.add(reading, depth: 0, rests: true) }
+          if let reading { inside.add(reading, depth: worker.depth, rests: true) }
           continue
         }
         let slice = InversionPolicy.Slice(worker, reading)
@@ -97,7 +97,8 @@ extension Monitor {
       locks.isInside.toggle()
       if locks.isInside { enterForeground() } else { leaveForeground(disarms: false) }
     }
-    if locks.policy.isHelping || inside.mayInvert || !agree(inside, now, engine) { armLocks() }
+    armLocks(inside.inverting.union(agree(inside.kinds, now, engine)))
+    if locks.policy.isHelping { armLocks([.fresh, .low]) }
   }
 
   private func act(on waits: [InversionPolicy.Wait], _ now: UInt64, _ engine: Engine) {
@@ -111,22 +112,24 @@ extension Monitor {
     for slice in Array(locks.helps.keys) { goOnHelping(slice, waiters, now, engine) }
   }
 
-  /// Tells the workers whether jobs of the foreground, and lower ones, are inside, so that they arm no alarm
-  /// for nothing. Returns false if a job has begun meanwhile that may have relied on what was told before.
-  private func agree(_ inside: Insiders, _ at: UInt64, _ engine: Engine) -> Bool {
-    guard !inside.hasUpper || !inside.hasLower else { return true }
-    // seqCst, each: pairs with armLocksIfDue(). A job that was published before these stores may have found
-    // `true` and armed nothing: then it is found here. One that came after finds `false`.
-    if !inside.hasUpper { upperInside.store(false, ordering: .sequentiallyConsistent) }
-    if !inside.hasLower { lowerInside.store(false, ordering: .sequentiallyConsistent) }
+  /// Tells the workers what kinds of jobs are inside, so that they arm no alarm for nothing. Returns those
+  /// among which one may wait for another's lock, if any has begun meanwhile that may have relied on what was
+  /// told before.
+  private func agree(_ kinds: LockWatch.Kinds, _ at: UInt64, _ engine: Engine) -> LockWatch.Kinds {
+    // relaxed: the monitor alone takes a kind away.
+    guard kindsInside.load(ordering: .relaxed) != kinds.rawValue else { return [] }
+    // seqCst, each: pairs with armLocksIfDue(). A job that was published before the first may have found its
+    // kind told and armed nothing: then it is found here. One that comes after tells its kind anew.
+    kindsInside.bitwiseAnd(kinds.rawValue, ordering: .sequentiallyConsistent)
     var now = Insiders()
-    for case let worker? in engine.pools.flatMap(\.workers) {
-      guard let reading = worker.report.read() else { continue }
-      now.add(reading, depth: worker.depth, rests: locks.watch.rests(.init(worker, reading), now: at))
+    for pool in engine.pools {
+      for case let worker? in pool.workers {
+        guard let reading = worker.report.read() else { continue }
+        now.add(reading, depth: worker.depth, rests: locks.watch.rests(.init(worker, reading), now: at))
+      }
     }
-    if now.hasUpper { upperInside.store(true, ordering: .sequentiallyConsistent) }
-    if now.hasLower { lowerInside.store(true, ordering: .sequentiallyConsistent) }
-    return !now.mayInvert
+    kindsInside.bitwiseOr(now.kinds.rawValue, ordering: .sequentiallyConsistent)
+    return now.inverting
   }
 
   /// Adds the wait of a worker, if it is one for a lock that another worker holds, and those of who holds it.

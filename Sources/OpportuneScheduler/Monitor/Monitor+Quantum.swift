@@ -4,7 +4,7 @@ internal import COpportune
 extension Monitor {
   func tick(_ engine: Engine) {
     var inside = false
-    var (hasUpper, hasLower) = (false, false)
+    var kinds: LockWatch.Kinds = []
     let now = opp_now_ns()
     for pool in engine.pools {
       let rules = rules(of: pool, engine)
@@ -16,8 +16,7 @@ extension Monitor {
         }
         guard let reading = sight.reading else { continue }
         isInside = true
-        hasUpper = hasUpper || reading.band != .background
-        hasLower = hasLower || reading.band == .background || worker.depth > 0
+        kinds.insert(.init(reading.band, depth: worker.depth))
         if pool.demotedWait(engine.core) {
           let sight = WorkerSight(worker, engine, reading, PoolPolicy.Stance(worker.state))
           let step = pool.policy.roomStep(for: sight.seen, now: now, rules, sight)
@@ -35,10 +34,8 @@ extension Monitor {
       inside = inside || isInside || pool.isFlooded
     }
     if inside { armTick() }
-    if hasUpper, hasLower {
-      locks.isThorough = true
-      armLocks()
-    }
+    if kinds.interval != nil { locks.isThorough = true }
+    armLocks(kinds)
     lookAtTargets(engine)
     if now &- lastLimits > 1_000_000_000 {
       lastLimits = now
@@ -77,6 +74,8 @@ extension Monitor {
     let offCPU = worker.pool.policy.offCPU(of: Int(worker.slot), job: reading.sequence)
     if worker.report.deepen(to: depth, offCPU: offCPU, during: reading) {
       app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
+      armLocksIfDue(LockWatch.Kinds(reading.band, depth: depth))
+      worker.leaveForeground(disarms: true)
     }
     return replace(worker, reading, demoted: true, engine)
   }

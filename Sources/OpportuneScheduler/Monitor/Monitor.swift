@@ -51,7 +51,9 @@ final class Monitor: @unchecked Sendable {
     var realTime: RealTimeForegroundStatistics.Access?
   }
 
-  enum Alarm: UInt32 { case tick, watch, timers, locks, realTime }
+  enum Alarm: UInt32 { case tick, watch, timers, locks, locksLate, realTime }
+
+  private static let locksMask: UInt32 = 1 << Alarm.locks.rawValue | 1 << Alarm.locksLate.rawValue
 
   // Alarms and inbox are thread-safe; all other state belongs to the monitor's thread.
   let alarms: OpaquePointer
@@ -82,11 +84,8 @@ final class Monitor: @unchecked Sendable {
   var classQuantum: UInt64 = 1_000_000
   /// When RealtimeKit was last asked for a server.
   var kitAskedAt: UInt64 = 0
-  /// Whether jobs of the foreground may be inside workers, and such that stand lower than fresh ones. While
-  /// both are, one of the second may hold a lock that one of the first waits for, and looks come at short
-  /// intervals.
-  let upperInside = Atomic<Bool>(false)
-  let lowerInside = Atomic<Bool>(false)
+  /// The kinds of jobs that may be inside workers, of ``LockWatch/Kinds``.
+  let kindsInside = Atomic<UInt8>(0)
   /// Set when the workers are started: the monitor's thread may begin.
   let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
@@ -178,33 +177,33 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// A worker is inside a job: look soon whether the foreground waits for a lock of lower work, where both
-  /// run.
-  func armLocksIfDue(_ band: Band, depth: Int) {
-    // seqCst, each: the job was published before. Of two that begin at once one sees the other's store; and
+  /// A job of this kind is inside a worker: look soon whether the foreground waits for a lock of lower work,
+  /// where both run.
+  func armLocksIfDue(_ kind: LockWatch.Kinds) {
+    // seqCst, each: the job was published before. Of two that begin at once one sees the other's kind; and
     // see agree().
-    if band > .background, !upperInside.load(ordering: .sequentiallyConsistent) {
-      upperInside.store(true, ordering: .sequentiallyConsistent)
+    var kinds = kindsInside.load(ordering: .sequentiallyConsistent)
+    if kinds & kind.rawValue == 0 {
+      kinds = kindsInside.bitwiseOr(kind.rawValue, ordering: .sequentiallyConsistent).newValue
     }
-    let isLower = band == .background || depth > 0
-    if isLower, !lowerInside.load(ordering: .sequentiallyConsistent) {
-      lowerInside.store(true, ordering: .sequentiallyConsistent)
-    }
-    if upperInside.load(ordering: .sequentiallyConsistent),
-      lowerInside.load(ordering: .sequentiallyConsistent)
-    {
-      armLocks()
-    }
+    armLocks(LockWatch.Kinds(rawValue: kinds))
   }
 
-  /// A worker runs jobs of the foreground from now on, or runs none any more. While none does, no look is for
-  /// locks. `disarms`: whether it is worth a system call to say so.
+  /// A worker runs fresh jobs of the foreground from now on, or runs none any more. While none does, the look
+  /// for locks that such could wait for is for nothing. `disarms`: whether it is worth a system call to say
+  /// so.
   func enterForeground() { opp_alarms_enter(alarms, Alarm.locks.rawValue) }
   func leaveForeground(disarms: Bool) {
     opp_alarms_leave(alarms, Alarm.locks.rawValue, LockWatch.interval, disarms)
   }
 
-  func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, LockWatch.interval) }
+  /// Arms the look for locks that is due with these kinds of jobs inside. The late one is an alarm of its own:
+  /// a fresh job that begins while it is armed must be looked at before.
+  func armLocks(_ kinds: LockWatch.Kinds) {
+    guard let interval = kinds.interval else { return }
+    let alarm = interval == LockWatch.interval ? Alarm.locks : .locksLate
+    opp_alarms_arm(alarms, alarm.rawValue, interval)
+  }
 
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The
   /// background pool needs none: the tick looks at it once a quantum.
@@ -259,10 +258,10 @@ final class Monitor: @unchecked Sendable {
       defer { rung = 0 }
       // First: no other look must delay this one.
       if rung & (1 << Alarm.realTime.rawValue) != 0 { lookAtClass(engine) }
-      if rung & (1 << Alarm.locks.rawValue) != 0 {
+      if rung & Self.locksMask != 0 {
         lookAtLocks(engine)
         // The most frequent of all: for nothing else is due, and who posts what is urgent rings.
-        if rung == 1 << Alarm.locks.rawValue { continue }
+        if rung & ~Self.locksMask == 0 { continue }
       }
       if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
       fetch(engine)

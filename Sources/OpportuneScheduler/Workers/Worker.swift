@@ -1,5 +1,6 @@
 internal import COpportune
 internal import COpportuneRuntime
+internal import OpportuneBase
 import Synchronization
 
 /// A thread of a pool: it runs jobs, keeps its kernel priority, and accounts for the CPU time of its jobs.
@@ -47,8 +48,10 @@ final class Worker: @unchecked Sendable {
   private var hasAccount = false
   /// The sleep for which the running slice's task is about to suspend.
   private var sleep: SleepTimer?
-  /// When the worker began to run jobs of the foreground, since it last slept; nil where it runs others.
-  private var inForegroundSince: UInt64?
+  /// Whether the worker is counted among those that run fresh jobs of the foreground, and since when, since
+  /// it last slept.
+  private let isInForeground = Atomic<Bool>(false)
+  private var inForegroundSince: UInt64 = 0
   /// The worker has parked since it passed the lead, and parks no more.
   private var owesLead = false
   /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
@@ -373,13 +376,9 @@ final class Worker: @unchecked Sendable {
         band: taken.band, rank: taken.rank, base: entry.base.index, is_real_time: isInClass))
     engine.monitor.armTick()
     if isInClass { engine.monitor.armClass() }
-    if band == .background {
-      leaveForeground(at: start)
-    } else if inForegroundSince == nil {
-      inForegroundSince = start
-      engine.monitor.enterForeground()
-    }
-    engine.monitor.armLocksIfDue(band, depth: depth)
+    let kind = LockWatch.Kinds(band, depth: depth)
+    if kind == .fresh { enterForeground(at: start) } else { leaveForeground(at: start) }
+    engine.monitor.armLocksIfDue(kind)
   }
 
   /// Begins demoted work, which runs beside the run tokens at a lower kernel priority. So fresh work keeps
@@ -400,12 +399,29 @@ final class Worker: @unchecked Sendable {
     apply(level: level, depth: depth)
   }
 
-  /// The worker sleeps, or runs jobs of the background. After a short while it says nothing to the kernel:
-  /// who sleeps and wakes so often would only do that.
+  private func enterForeground(at time: UInt64) {
+    guard !isInForeground.load(ordering: .relaxed) else { return }  // relaxed: set by this thread only
+    inForegroundSince = time
+    engine.monitor.enterForeground()
+    // [entered] releasing: whoever leaves for it has entered before.
+    isInForeground.store(true, ordering: .releasing)
+  }
+
+  /// The worker sleeps, or runs jobs that are not fresh ones of the foreground. After a short while it says
+  /// nothing to the kernel: who sleeps and wakes so often would only do that.
   private func leaveForeground(at time: UInt64) {
-    guard let since = inForegroundSince else { return }
-    inForegroundSince = nil
-    engine.monitor.leaveForeground(disarms: time.saturatingSubtract(since) >= LockWatch.leastToDisarm)
+    leaveForeground(disarms: time.saturatingSubtract(inForegroundSince) >= LockWatch.leastToDisarm)
+  }
+
+  /// Also on the monitor's thread, whose policy lowers the running job. If it comes before the worker has
+  /// entered, the worker leaves when it next sleeps.
+  func leaveForeground(disarms: Bool) {
+    // [entered] acquiring: pairs with enterForeground(at:). Of two that leave, one leaves. relaxed: saves the
+    // exchange where there is nothing to leave; who misses an entry leaves it to the worker, as above.
+    guard isInForeground.load(ordering: .relaxed), isInForeground.exchange(false, ordering: .acquiring) else {
+      return
+    }
+    engine.monitor.leaveForeground(disarms: disarms)
   }
 
   /// Enters the real-time foreground for a fresh job, or leaves it. From job to job neither is usual, so
