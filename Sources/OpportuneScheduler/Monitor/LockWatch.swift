@@ -7,9 +7,9 @@ internal import OpportuneBase
 /// within both together, 0.9 ms, of its leaving the CPU, and 0.1 ms later in the first look at it, since the
 /// clock is not read as each job begins. Who waits elsewhere, or for a CPU, cannot begin to wait for a lock
 /// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
-/// once a quantum only, so that what is blocked for long costs nothing. Looks are ``lateInterval`` apart while
-/// of the foreground only such jobs are inside as have been lowered, and none is armed while none is inside
-/// (docs/decisions/0047). A plain value: clocks in, questions out.
+/// once a quantum only, so that what is blocked for long costs nothing. While only such jobs of the
+/// foreground are inside as have been lowered, looks are ``lateInterval`` apart, and while none is, no look
+/// is armed (docs/decisions/0047). A plain value: clocks in, questions out.
 package struct LockWatch: Sendable {
   package typealias Slice = InversionPolicy.Slice
 

@@ -197,8 +197,8 @@ final class Monitor: @unchecked Sendable {
     opp_alarms_leave(alarms, Alarm.locks.rawValue, LockWatch.interval, disarms)
   }
 
-  /// Arms the look for locks that is due with these kinds of jobs inside. The late one is an alarm of its own:
-  /// a fresh job that begins while it is armed must be looked at before.
+  /// Arms the look for locks that is due with these kinds of jobs inside. The late one is an alarm of its
+  /// own: a fresh job that begins while it is armed must be looked at before.
   func armLocks(_ kinds: LockWatch.Kinds) {
     guard let interval = kinds.interval else { return }
     let alarm = interval == LockWatch.interval ? Alarm.locks : .locksLate
