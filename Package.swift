@@ -7,6 +7,10 @@ import PackageDescription
 let isDependency = Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/")
 let tools: TargetDependencyCondition? = .when(traits: ["Tools"])
 
+// Flags that SwiftPM calls unsafe would keep users from the command. It goes without them as a dependency: the
+// explorer sees no plain accesses there, and counts no edges.
+func explorerFlags(_ flags: String...) -> [CSetting] { isDependency ? [] : [.unsafeFlags(flags)] }
+
 // What several targets need of others.
 let system = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -78,22 +82,19 @@ let package = Package(
     // The explorer of interleavings, and the core compiled once more, from its own sources, with each
     // synchronisation a step of the explorer. The compiler reports plain accesses too, for races, and the
     // edges that ran. Both are optimised in debug builds as well, where they would explore a fifth as much.
-    // Only the command and tests depend on them: flags that SwiftPM calls unsafe would keep users from the
-    // package.
     .target(
       name: "COpportuneExplorer", path: "CSupport/Tools/COpportuneExplorer",
-      cSettings: [.define("_GNU_SOURCE"), .unsafeFlags(["-O2"])]),
+      cSettings: [.define("_GNU_SOURCE")] + explorerFlags("-O2")),
     .target(
       name: "COpportuneChecked",
       dependencies: ["COpportuneExplorer"],
       path: "CSupport/Tools/COpportuneChecked",
       cSettings: [
         .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../COpportune/include"),
-        .unsafeFlags([
+      ]
+        + explorerFlags(
           "-O2", "-fno-optimize-sibling-calls",
-          "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores",
-        ]),
-      ]),
+          "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores")),
     // Starting programs inside a group, the classes of others' threads, and the warden, for the host of Linux
     // processes.
     .target(

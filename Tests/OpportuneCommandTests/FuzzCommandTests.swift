@@ -47,6 +47,19 @@ import Testing
     #expect(listing.targets.count == lines.count && listing.targets.allSatisfy { !$0.summary.isEmpty })
   }
 
+  /// The build of a package that is depended on by a version counts no edges.
+  @Test func whoseBuildSeesLessIsToldSo() throws {
+    let command = try FuzzCommand.parse([])
+    let queue = try FuzzTargets.all.named("runq")
+    let above = try FuzzTargets.all.named("io-scheduler")
+    let told = try #require(command.lack(of: [above, queue], edges: 0))
+    #expect(told.hasPrefix("This build sees no data races of plain accesses in the C core"))
+    #expect(command.lack(of: [above], edges: 0) == nil && command.lack(of: [queue], edges: 1) == nil)
+    // This one sees them, and its check of itself leaves out nothing.
+    #expect(command.lack(of: [queue]) == nil)
+    #expect(FuzzTargets.all.filter(QueueTarget.needsPlainAccesses).map(\.name) == ["canary"])
+  }
+
   @Test func aPlantedBugIsAStatusOfOneAndAnExampleThatFailsAgain() throws {
     let folder = try Folder()
     let example = folder.path("canary.example")

@@ -75,6 +75,7 @@ struct FuzzCommand: ParsableCommand {
   func search() throws {
     if list { return try StandardOutput.write(try listing(), as: json ? .json : .text) }
     if let replay { return try run(example: replay) }
+    if let lack = lack(of: try targets()) { printToStandardError(lack) }
     // A failure may take hours to find.
     if let output { try checkWritable(output) }
     interceptInterrupts()
@@ -121,8 +122,15 @@ struct FuzzCommand: ParsableCommand {
     }
   }
 
+  /// What these targets lack in this build; nil where nothing is missing.
+  func lack(of targets: [any FuzzTarget], edges: Int = coverage().edges) -> String? {
+    targets.contains { $0 is QueueTarget } ? QueueTarget.lack(edges: edges) : nil
+  }
+
   private func checkSelf(seed: UInt64) throws(FuzzError) -> [SelfCheck.Result] {
-    let results = try SelfCheck.run(of: FuzzTargets.all, seed: seed)
+    let seesAll = QueueTarget.lack() == nil
+    let results = try SelfCheck.run(
+      of: FuzzTargets.all.filter { seesAll || !QueueTarget.needsPlainAccesses($0) }, seed: seed)
     for result in results {
       let milliseconds = Int(result.seconds * 1000)
       writeToStandardError(
@@ -149,7 +157,9 @@ struct FuzzCommand: ParsableCommand {
     let example = String(decoding: try readFile(path, longest: 3 << 20), as: UTF8.self)
     let replay: ExampleRun
     do {
-      replay = try FuzzTargets.all.replay(example)
+      let target = try FuzzTargets.all.target(ofExample: example)
+      if let lack = lack(of: [target]) { printToStandardError(lack) }
+      replay = try target.makeFuzzer().replay(example)
     } catch {
       throw Failure("'\(path)': \(error.description)")
     }

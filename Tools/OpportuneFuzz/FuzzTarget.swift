@@ -51,11 +51,18 @@ extension Collection<any FuzzTarget> {
     return target
   }
 
+  /// The one of these targets that it is an example of.
+  ///
+  /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
+  package func target(ofExample example: String) throws(FuzzError) -> any FuzzTarget {
+    try named(ExampleText.target(of: example))
+  }
+
   /// Runs an example of one of these targets again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
   package func replay(_ example: String) throws(FuzzError) -> ExampleRun {
-    try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
+    try target(ofExample: example).makeFuzzer().replay(example)
   }
 }
 

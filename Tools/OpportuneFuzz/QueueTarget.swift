@@ -23,6 +23,21 @@ package struct QueueTarget: FuzzTarget, @unchecked Sendable {
     return (0..<count).map { QueueTarget(raw: list[$0]) }.filter { $0.name != "litmus" }
   }()
 
+  /// What the core's targets lack in this build; nil where nothing is missing.
+  ///
+  /// The compiler reports plain accesses by the flag by which it counts edges. A package that is depended on by
+  /// a version may not have it.
+  ///
+  /// - Parameter edges: for tests; those that this program counts.
+  package static func lack(edges: Int = coverage().edges) -> String? {
+    guard edges == 0 else { return nil }
+    return "This build sees no data races of plain accesses in the C core, and counts no edges; "
+      + "one of Opportune's own repository does."
+  }
+
+  /// Whether its bug is a race of plain accesses, which not each build sees.
+  package static func needsPlainAccesses(_ target: any FuzzTarget) -> Bool { target.name == "canary" }
+
   /// - Throws: ``FuzzError/unknownTarget(_:)``.
   package static func named(_ name: String) throws(FuzzError) -> QueueTarget {
     guard let target = all.first(where: { $0.name == name }) else {
