@@ -40,7 +40,7 @@ clibrary: ## Build the C core and the client of the host as libraries of their o
 	@$(MAKE) -s -C CSupport/OpportuneCore
 	@$(MAKE) -s -C CSupport/OpportuneClient
 
-install: install-clibrary ## Install the command, units, manual page, completions and the C library: PREFIX=/usr/local, DESTDIR= for packagers.
+install: install-clibrary ## Install the command, units, manual page, completions, the explorer, the C libraries: PREFIX=/usr/local, DESTDIR= for packagers.
 	@scripts/install
 
 install-clibrary: ## Install the C libraries alone, without Swift.

@@ -10,9 +10,19 @@ import Testing
     "share/fish/vendor_completions.d/opportune.fish",
     "share/man/man1/opportune.1", "share/zsh/site-functions/_opportune",
   ]
+  private static let explorer = [
+    "bin/opportune-explore", "include/opportune-explorer/opp_explorer.h",
+    "include/opportune-explorer/opp_linear.h", "include/opportune-explorer/opp_own.h",
+    "include/opportune-explorer/opp_sync_checked.h", "lib/libopportune-explorer.a",
+    "share/doc/opportune-explore/examples/queue.c", "share/man/man1/opportune-explore.1",
+  ]
   private static func has(_ program: String) -> Bool {
     let folders = ["/usr/bin", "/bin", "/usr/local/bin"]
     return folders.contains { FileManager.default.isExecutableFile(atPath: $0 + "/" + program) }
+  }
+
+  private static func find(_ program: String) -> Bool {
+    (try? run("sh", ["-c", "command -v \(program)"]).status) == 0
   }
 
   private static let root = URL(filePath: #filePath).deletingLastPathComponent()
@@ -41,7 +51,9 @@ import Testing
 
     var path: String { destination + prefix }
     /// All of the command that is no folder, from there on.
-    var files: [String] { all.filter { !Self.isOfLibrary($0) } }
+    var files: [String] { all.filter { !Self.isOfLibrary($0) && !$0.contains("explore") } }
+    /// Of the explorer for code of others.
+    var explorer: [String] { all.filter { $0.contains("explore") } }
     /// Of the C libraries, which `scripts/test-clibrary` looks at in full.
     var library: [String] { all.filter(Self.isOfLibrary) }
 
@@ -80,6 +92,7 @@ import Testing
     let installed = try Installed(prefix: "/usr")
     #expect(installed.files == Self.files)
     #expect(installed.library.contains("include/opportune-core.h"))
+    #expect(installed.explorer == Self.explorer)
     // The path that it will have, not the one where it is put together.
     for kind in ["system", "user"] {
       let unit = try String(
@@ -97,6 +110,8 @@ import Testing
     #expect(installed.files == (Self.files + ["share/man/man1/other.1"]).sorted())
     try installed.call("uninstall")
     #expect(installed.files == ["share/man/man1/other.1"] && installed.library.isEmpty)
+    #expect(installed.explorer.isEmpty)
+    #expect(!FileManager.default.fileExists(atPath: installed.path + "/include/opportune-explorer"))
     try installed.call("uninstall")
   }
 
@@ -121,6 +136,26 @@ import Testing
     #expect(status == 1 && text.contains("'--remove' is not known"))
   }
 
+  /// By what is installed alone: a copy of its example with a bug is found out, and --help names the example.
+  @Test(.enabled(if: find("clang"), "clang is not in PATH")) func theExplorerExploresOnesOwnQueue() throws {
+    let installed = try Installed()
+    let explore = installed.path + "/bin/opportune-explore"
+    let (status, help) = try Self.run(explore, ["--help"])
+    let example = installed.path + "/share/doc/opportune-explore/examples/queue.c"
+    #expect(status == 0 && help.hasPrefix("Usage: opportune-explore FILE.c") && help.contains(example))
+    #expect(try Self.run(explore, [example, "--ms", "2000"]).status == 0)
+    let wrong = installed.folder.url.path + "/queue.c"
+    let text = try String(contentsOfFile: example, encoding: .utf8)
+    try Data(text.replacing("at + 1, release)", with: "at + 1, relaxed)").utf8).write(
+      to: URL(filePath: wrong))
+    let (found, told) = try Self.run(explore, [wrong])
+    #expect(found == 1 && told.contains("FOUND: a data race"), "\(told.prefix(500))")
+    for arguments in [[], ["queue"], [wrong + ".c"], [wrong, "--often", "1"]] {
+      let (status, text) = try Self.run(explore, arguments)
+      #expect(status == 64 && !text.isEmpty, "\(arguments): \(text)")
+    }
+  }
+
   @Test(.enabled(if: has("groff"), "groff is not installed")) func theManualPageHasNoFault() throws {
     let installed = try Installed()
     let page = installed.path + "/share/man/man1/opportune.1"
@@ -133,8 +168,10 @@ import Testing
       "OPPORTUNE_SOCKET",
     ] { #expect(text.contains(part), "\(part)") }
     #expect(!text.contains("\\f") && !text.contains("\\-"))
-    let (silent, faults) = try Self.run("groff", ["-man", "-ww", "-Tutf8", "-z", page])
-    #expect(silent == 0 && faults.isEmpty, "\(faults)")
+    for page in [page, installed.path + "/share/man/man1/opportune-explore.1"] {
+      let (silent, faults) = try Self.run("groff", ["-man", "-ww", "-Tutf8", "-z", page])
+      #expect(silent == 0 && faults.isEmpty, "\(faults)")
+    }
   }
 
   @Test(.enabled(if: has("bash"), "bash is not installed")) func bashCompletes() throws {

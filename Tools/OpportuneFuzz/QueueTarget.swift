@@ -25,8 +25,8 @@ package struct QueueTarget: FuzzTarget, @unchecked Sendable {
 
   /// What the core's targets lack in this build; nil where nothing is missing.
   ///
-  /// The compiler reports plain accesses by the flag by which it counts edges. A package that is depended on by
-  /// a version may not have it.
+  /// The compiler reports plain accesses by the flag by which it counts edges. A package that is depended on
+  /// by a version may not have it.
   ///
   /// - Parameter edges: for tests; those that this program counts.
   package static func lack(edges: Int = coverage().edges) -> String? {
