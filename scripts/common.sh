@@ -51,6 +51,11 @@ need_swift() {
     fail "git is not in PATH. Swift's package manager fetches the dependencies with it: install git."
 }
 
+# Whether this Swift is one that makes libopportune.
+makes_libopportune() {
+  command -v swiftc >/dev/null && swiftc -print-target-info | grep -qE '"compilerVersion".*Swift version (6\.([3-9]|[1-9][0-9])|[7-9]|[1-9][0-9])'
+}
+
 # Whether what the Debian package provides is there, however it came there.
 is_present() {
   case $1 in
