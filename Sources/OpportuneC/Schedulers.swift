@@ -254,6 +254,11 @@
     call { try CScheduler.with(scheduler) { CInt(clamping: $0.scheduler.width) } }
   }
 
+  @c @implementation
+  public func opportune_scheduler_put_thread_in_foreground(_ scheduler: OpaquePointer?) -> CInt {
+    call { try CScheduler.with(scheduler) { $0.scheduler.putCallingThreadInForeground() ? 1 : 0 } }
+  }
+
   // MARK: Statistics
 
   @c @implementation

@@ -114,6 +114,25 @@
     }
   }
 
+  @c @implementation
+  public func opportune_shutdown(
+    _ app: OpaquePointer?, _ socket: CInt, _ half: CInt, _ timeout: Int64,
+    _ completion: opportune_completion?, _ context: UnsafeMutableRawPointer?
+  ) -> Int64 {
+    call {
+      let own = try CApp.at(app)
+      let socket = try descriptor(socket)
+      let halves: [AppIO.Half] = [.receiving, .sending, .both]
+      guard halves.indices.contains(Int(half)) else {
+        throw Refusal.invalid("half is \(half); expected 0 to \(halves.count - 1)")
+      }
+      return try request(of: own, completion, context) { io in
+        try await io.shutdown(socket, halves[Int(half)], within: limit(timeout))
+        return 0
+      }
+    }
+  }
+
   final class CListener: Handled, Sendable {
     static let kind: UInt8 = 4
     static let label = "a listener"

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -313,6 +314,25 @@ static void test_settings(void) {
     CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
 }
 
+/* What was lowered has again the nice value that it had, where the kernel lets it. */
+static void *raise_own(void *scheduler) {
+    int nice = getpriority(PRIO_PROCESS, 0);
+    CHECK(setpriority(PRIO_PROCESS, 0, 15) == 0 && getpriority(PRIO_PROCESS, 0) == 15);
+    int raised = opportune_scheduler_put_thread_in_foreground(scheduler);
+    CHECK(raised == 0 || raised == 1);
+    CHECK(getpriority(PRIO_PROCESS, 0) == (raised == 1 ? nice : 15));
+    return NULL;
+}
+
+/* R-CPU-01: a thread of the program's own is of the foreground's class. */
+static void test_own_thread(void) {
+    opportune_scheduler *scheduler = create();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, raise_own, scheduler) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(opportune_scheduler_put_thread_in_foreground(NULL) == -EINVAL);
+    CHECK(opportune_scheduler_destroy(scheduler, in_time) == 0);
+}
+
 static int class_of_job, class_at_end;
 
 static int kernel_class(void) {
@@ -564,6 +584,27 @@ static void test_sockets(void) {
     CHECK(opportune_receive(server, (int)far, bytes, sizeof bytes, in_time, NULL, NULL) == 5);
     CHECK(memcmp(bytes, "hello", 6) == 0);
     CHECK(opportune_receive(server, (int)far, bytes, 1, 1000000, NULL, NULL) == -ETIMEDOUT);
+
+    /* One direction ends: the peer reads what was sent and the end of it, and the other goes on. */
+    CHECK(opportune_send(server, (int)far, "x", 1, in_time, NULL, NULL) == 1);
+    CHECK(opportune_shutdown(server, (int)far, OPPORTUNE_SENDING, in_time, NULL, NULL) == 0);
+    CHECK(opportune_receive(client, (int)near, bytes, 1, in_time, NULL, NULL) == 1);
+    CHECK(opportune_receive(client, (int)near, bytes, 1, in_time, NULL, NULL) == 0);
+    CHECK(opportune_send(server, (int)far, "x", 1, in_time, NULL, NULL) == -EPIPE);
+    CHECK(opportune_send(client, (int)near, "y", 1, in_time, NULL, NULL) == 1);
+    CHECK(opportune_receive(server, (int)far, bytes, 1, in_time, NULL, NULL) == 1);
+    int64_t other = opportune_connect(client, address, in_time, NULL, NULL);
+    int64_t peer = opportune_accept(listener, in_time, NULL, NULL);
+    told shut = {.app = client};
+    CHECK(opportune_shutdown(client, (int)other, OPPORTUNE_BOTH, in_time, tell, &shut) == 0);
+    CHECK(opportune_app_wait(client, in_time) == 0 && atomic_load(&shut.count) == 1 && shut.result == 0);
+    CHECK(opportune_receive(client, (int)other, bytes, 1, in_time, NULL, NULL) == 0);
+    CHECK(opportune_receive(server, (int)peer, bytes, 1, in_time, NULL, NULL) == 0);
+    CHECK(opportune_close(server, (int)peer, NULL, NULL) == 0);
+    near = opportune_connect(client, address, in_time, NULL, NULL);
+    CHECK(opportune_close(server, (int)far, NULL, NULL) == 0);
+    far = opportune_accept(listener, in_time, NULL, NULL);
+    CHECK(near >= 0 && far >= 0);
 
     told ended = {.app = client};
     CHECK(opportune_receive(client, (int)near, bytes, 1, -1, tell, &ended) == 0);
@@ -847,6 +888,11 @@ static void test_requests_misuse(void) {
     CHECK(opportune_sync(none, 0, 0, NULL, NULL) == -EINVAL);
     CHECK(opportune_receive(none, 0, &byte, 1, 0, NULL, NULL) == -EINVAL);
     CHECK(opportune_send(none, 0, &byte, 1, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_shutdown(none, 0, OPPORTUNE_SENDING, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_shutdown(app, 0, -1, 0, NULL, NULL) == -EINVAL);
+    CHECK(opportune_shutdown(app, 0, 3, 0, NULL, NULL) == -EINVAL);
+    CHECK(strstr(opportune_last_error(), "half is 3; expected 0 to 2") != NULL);
+    CHECK(opportune_shutdown(app, -1, OPPORTUNE_BOTH, 0, NULL, NULL) == -EBADF);
     CHECK(opportune_connect(none, "[::1]:1", 0, NULL, NULL) == -EINVAL);
     CHECK(opportune_app_purge(none) == -EINVAL && opportune_region_release(NULL) == 0);
     CHECK(opportune_app_release(app) == 0);
@@ -860,6 +906,7 @@ int main(void) {
     test_strand();
     test_deadlock();
     test_settings();
+    test_own_thread();
     test_real_time_foreground();
     test_misuse();
     test_release_in_use();

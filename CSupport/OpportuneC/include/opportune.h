@@ -179,6 +179,16 @@ OPPORTUNE_API int opportune_scheduler_wait(opportune_scheduler *scheduler, int64
 /* How many workers of a pool run at once: the setting, or the CPUs that the process may use now. -EINVAL. */
 OPPORTUNE_API int opportune_scheduler_width(opportune_scheduler *scheduler);
 
+/*
+ * Gives the calling thread the kernel's class of foreground workers, nice value and slice, for good: for a
+ * thread of the program's own that foreground work waits for, such as an event loop that hands requests to an
+ * app. It is neither demoted nor bounded, and should compute little. Waits for nothing.
+ *
+ * 1 where the kernel has accepted the nice value; 0 where it has not: without privilege a thread that was
+ * lowered before gets the slice alone. -EINVAL.
+ */
+OPPORTUNE_API int opportune_scheduler_put_thread_in_foreground(opportune_scheduler *scheduler);
+
 /* --- Apps --------------------------------------------------------------------------------------- */
 
 /*
@@ -358,6 +368,18 @@ OPPORTUNE_API int64_t opportune_receive(opportune_app *app, int socket, void *by
 /* Sends all of `count` bytes: the count. One send at a time on a socket. */
 OPPORTUNE_API int64_t opportune_send(opportune_app *app, int socket, const void *bytes, size_t count,
                                      int64_t timeout, opportune_completion completion, void *context);
+
+/* Directions of a connection. */
+enum opportune_half {
+    OPPORTUNE_RECEIVING = 0, /* no more is received */
+    OPPORTUNE_SENDING = 1,   /* the peer reads what was sent, and then the end */
+    OPPORTUNE_BOTH = 2
+};
+
+/* Ends one or both directions of a connection (OPPORTUNE_RECEIVING to OPPORTUNE_BOTH): 0. The descriptor
+ * stays open. -ENOTCONN. */
+OPPORTUNE_API int64_t opportune_shutdown(opportune_app *app, int socket, int half, int64_t timeout,
+                                         opportune_completion completion, void *context);
 
 /* Listens on an address; port 0 is a free one. `backlog` is 1 to 65,535. -EADDRINUSE and other errors of the
  * kernel; -EINVAL. */

@@ -99,6 +99,9 @@ extern "C" {
         timeout: i64,
     ) -> std::os::raw::c_int;
     pub fn opportune_scheduler_width(scheduler: *mut opportune_scheduler) -> std::os::raw::c_int;
+    pub fn opportune_scheduler_put_thread_in_foreground(
+        scheduler: *mut opportune_scheduler,
+    ) -> std::os::raw::c_int;
     pub fn opportune_app_create(
         scheduler: *mut opportune_scheduler,
         name: *const std::os::raw::c_char,
@@ -235,6 +238,20 @@ extern "C" {
         socket: std::os::raw::c_int,
         bytes: *const std::os::raw::c_void,
         count: usize,
+        timeout: i64,
+        completion: opportune_completion,
+        context: *mut std::os::raw::c_void,
+    ) -> i64;
+}
+pub const OPPORTUNE_RECEIVING: opportune_half = 0;
+pub const OPPORTUNE_SENDING: opportune_half = 1;
+pub const OPPORTUNE_BOTH: opportune_half = 2;
+pub type opportune_half = std::os::raw::c_uint;
+extern "C" {
+    pub fn opportune_shutdown(
+        app: *mut opportune_app,
+        socket: std::os::raw::c_int,
+        half: std::os::raw::c_int,
         timeout: i64,
         completion: opportune_completion,
         context: *mut std::os::raw::c_void,
