@@ -22,6 +22,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -50,6 +51,12 @@ enum class activity {
     suspended = OPPORTUNE_SUSPENDED
 };
 
+enum class half {
+    receiving = OPPORTUNE_RECEIVING,
+    sending = OPPORTUNE_SENDING,
+    both = OPPORTUNE_BOTH
+};
+
 using timeout = std::chrono::nanoseconds;
 constexpr timeout forever{-1};
 
@@ -57,6 +64,11 @@ namespace detail {
 
 inline int check(int result) {
     if (result < 0) throw std::system_error(-result, std::generic_category(), opportune_last_error());
+    return result;
+}
+
+inline std::int64_t check_count(std::int64_t result) {
+    if (result < 0) check(static_cast<int>(result));
     return result;
 }
 
@@ -87,9 +99,29 @@ void hand_over(Callable &&body, Submit submit) {
     own.release();
 }
 
+// A callable on the heap that takes a result, once, on a worker of the app.
+template <typename Body>
+struct answer {
+    static void run(void *context, std::int64_t result) noexcept {
+        std::unique_ptr<Body> own(static_cast<Body *>(context));
+        const auto number = result < 0 ? static_cast<int>(-result) : 0;
+        (*own)(std::error_code(number, std::generic_category()), result < 0 ? 0 : result);
+    }
+};
+
+// start(completion, context) takes the callable over unless it fails.
+template <typename Callable, typename Start>
+void request(Callable &&body, Start start) {
+    using Body = std::decay_t<Callable>;
+    auto own = std::make_unique<Body>(std::forward<Callable>(body));
+    check_count(start(&answer<Body>::run, own.get()));
+    own.release();
+}
+
 struct release {
     void operator()(opportune_app *app) const noexcept { opportune_app_release(app); }
     void operator()(opportune_region *region) const noexcept { opportune_region_release(region); }
+    void operator()(opportune_listener *listener) const noexcept { opportune_listener_close(listener); }
     void operator()(opportune_strand *strand) const noexcept { opportune_strand_release(strand); }
     // -EDEADLK, from one of its own jobs, leaks it rather than to wait for itself.
     void operator()(opportune_scheduler *scheduler) const noexcept {
@@ -246,6 +278,126 @@ public:
 private:
     std::unique_ptr<opportune_region, detail::release> own_;
     std::atomic<bool> made_{false};
+};
+
+// A connection of an app, which its destructor closes. It is destroyed before the app's owner; else it stays
+// open as long as the scheduler exists.
+//
+// Each request comes in two forms: without a callable it waits, and throws; with one it returns at once, and
+// the callable is called once, on a worker of the app, with a std::error_code first. The bytes and the stream
+// have to last until then.
+class stream {
+public:
+    stream() noexcept = default;
+    // Connects to a numeric address: "127.0.0.1:80", "[::1]:80", "unix:/path".
+    stream(const opportune::app &app, const std::string &address, timeout limit = forever)
+        : stream(app.get(), detail::check_count(opportune_connect(app.get(), address.c_str(), limit.count(),
+                                                                  nullptr, nullptr))) {}
+    // Connects to a port of a host, by its name or its address.
+    stream(const opportune::app &app, const std::string &host, int port, timeout limit = forever)
+        : stream(app.get(),
+                 detail::check_count(opportune_connect_host(app.get(), host.c_str(), port, limit.count(),
+                                                            nullptr, nullptr))) {}
+    stream(stream &&other) noexcept
+        : app_(std::exchange(other.app_, nullptr)), socket_(std::exchange(other.socket_, -1)) {}
+    stream &operator=(stream &&other) noexcept {
+        std::swap(app_, other.app_);
+        std::swap(socket_, other.socket_);
+        return *this;
+    }
+    ~stream() {
+        // Waits for nothing: a suspended app closes it once it is resumed.
+        if (socket_ >= 0) opportune_close(app_, socket_, [](void *, std::int64_t) {}, nullptr);
+    }
+
+    // What has come, at most `count` bytes; 0 where the peer has ended its side.
+    std::size_t read(void *bytes, std::size_t count, timeout limit = forever) {
+        return static_cast<std::size_t>(detail::check_count(
+            opportune_receive(app_, socket_, bytes, count, limit.count(), nullptr, nullptr)));
+    }
+    // body(std::error_code, std::size_t)
+    template <typename Callable, typename = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>>
+    void read(void *bytes, std::size_t count, Callable &&body, timeout limit = forever) {
+        detail::request(counting(std::forward<Callable>(body)),
+                        [&](opportune_completion completion, void *context) {
+                            return opportune_receive(app_, socket_, bytes, count, limit.count(), completion,
+                                                     context);
+                        });
+    }
+    // All of it. One write at a time.
+    void write(const void *bytes, std::size_t count, timeout limit = forever) {
+        detail::check_count(
+            opportune_send(app_, socket_, bytes, count, limit.count(), nullptr, nullptr));
+    }
+    void write(const std::string &text, timeout limit = forever) {
+        write(text.data(), text.size(), limit);
+    }
+    // body(std::error_code, std::size_t)
+    template <typename Callable, typename = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>>
+    void write(const void *bytes, std::size_t count, Callable &&body, timeout limit = forever) {
+        detail::request(counting(std::forward<Callable>(body)),
+                        [&](opportune_completion completion, void *context) {
+                            return opportune_send(app_, socket_, bytes, count, limit.count(), completion,
+                                                  context);
+                        });
+    }
+    void shutdown(half which = half::sending, timeout limit = forever) {
+        detail::check_count(opportune_shutdown(app_, socket_, static_cast<int>(which), limit.count(), nullptr,
+                                               nullptr));
+    }
+    // Closes it now, and says what that says; requests in progress end with -ECANCELED before.
+    void close() {
+        const int socket = std::exchange(socket_, -1);
+        detail::check_count(opportune_close(app_, socket, nullptr, nullptr));
+    }
+    // -1 where there is none: moved from, closed, or made of nothing.
+    int get() const noexcept { return socket_; }
+
+private:
+    friend class listener;
+    stream(opportune_app *app, std::int64_t socket) noexcept : app_(app), socket_(static_cast<int>(socket)) {}
+
+    template <typename Callable>
+    static auto counting(Callable &&body) {
+        return [body = std::decay_t<Callable>(std::forward<Callable>(body))](
+                   std::error_code error, std::int64_t count) mutable {
+            body(error, static_cast<std::size_t>(count));
+        };
+    }
+
+    opportune_app *app_ = nullptr;
+    int socket_ = -1;
+};
+
+// Listens for connections of an app. Port 0 is a free one.
+class listener {
+public:
+    listener(const opportune::app &app, const std::string &address, int backlog = 128) : app_(app.get()) {
+        opportune_listener *made = nullptr;
+        detail::check(opportune_listen(app_, address.c_str(), backlog, &made));
+        own_.reset(made);
+    }
+
+    int port() const { return detail::check(opportune_listener_port(get())); }
+    stream accept(timeout limit = forever) {
+        return stream(app_, detail::check_count(opportune_accept(get(), limit.count(), nullptr, nullptr)));
+    }
+    // body(std::error_code, opportune::stream), once, on a worker of the app; after an error without a stream.
+    template <typename Callable, typename = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>>
+    void accept(Callable &&body, timeout limit = forever) {
+        detail::request([body = std::decay_t<Callable>(std::forward<Callable>(body)), app = app_](
+                            std::error_code error, std::int64_t socket) mutable {
+            body(error, error ? stream() : stream(app, socket));
+        },
+                        [&](opportune_completion completion, void *context) {
+                            return opportune_accept(get(), limit.count(), completion, context);
+                        });
+    }
+    opportune_listener *get() const noexcept { return own_.get(); }
+
+private:
+    opportune_app *app_;
+    std::unique_ptr<opportune_listener, detail::release> own_;
 };
 
 }  // namespace library

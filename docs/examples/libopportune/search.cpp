@@ -15,6 +15,7 @@ int main() {
     std::vector<std::string> answers;  // guarded by the strand
     bool refused = false;
     std::size_t made = 0, sum = 0;
+    std::string reply;
     {
         opportune::scheduler scheduler;
         opportune::app ui(scheduler, "ui", opportune::band::foreground);
@@ -31,6 +32,18 @@ int main() {
             });
         ui.wait();
         scheduler.wait();
+
+        // Who asks by a socket is answered on a worker of the app.
+        opportune::listener listener(ui, "127.0.0.1:0");
+        listener.accept([](std::error_code error, opportune::stream asker) {
+            char query[64];
+            if (!error) asker.write("found " + std::string(query, asker.read(query, sizeof query)));
+        });
+        opportune::stream asking(ui, "localhost", listener.port());
+        asking.write("a word");
+        asking.shutdown();
+        char part[64];
+        while (std::size_t count = asking.read(part, sizeof part)) reply.append(part, count);
 
         // What can be made again may be taken from an app that is not in front.
         opportune::region cache(indexer, 100000);
@@ -56,6 +69,6 @@ int main() {
     std::cout << answers.size() << " answers, " << indexed << " documents indexed, " << dropped
               << " dropped\n";
     return answers.size() == queries && indexed == documents && dropped == 1 && refused && made == 2 &&
-                   sum == 1400000
+                   sum == 1400000 && reply == "found a word"
                ? 0 : 1;
 }
