@@ -21,12 +21,15 @@ private final class Scripted: PoolSight {
   var wait: UInt64 = 0
   var switchesNow: Int64 = 0
   var depthDue = 0
+  var bandOfApp: Band? = .foreground
+  var poolOfBackground = WorkerPool.background
   private(set) var asked: [String] = []
 
   var isSuspected: Bool { note("suspected", isSuspectedNow) }
   var cpuTime: UInt64? { note("clock", cpu) }
   var usage: (cpu: UInt64, wait: UInt64)? { note("usage", cpu.map { ($0, wait) }) }
   var switches: Int64 { note("switches", switchesNow) }
+  func isOfAnotherPool(in band: Band) -> Bool { band == .background && poolOfBackground == .background }
   func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int { max(first, depthDue) }
   var blocking: PoolPolicy.Blocking { note("blocking", blockingNow) }
   func stillWaitsForMemoryMap(_ slot: Int, job: UInt64) -> Bool { note("map", mapWaiters.contains(slot)) }
@@ -287,12 +290,16 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(
       steps(cpu: 1_000_000) == [] && sight.asked == ["clock", "usage"], "the first look finds the zero")
     #expect(steps(cpu: quantum - 1) == [] && sight.asked == ["clock"])
-    #expect(steps(cpu: quantum) == [.count(0), .lower(0, from: 0, to: 1)])
-    #expect(steps(cpu: quantum + 1) == [.count(0)], "it is lowered")
+    #expect(steps(cpu: quantum) == [.lower(0, from: 0, to: 1)])
+    #expect(steps(cpu: quantum + 1) == [], "it is lowered")
+    #expect(steps(.handedOff, cpu: quantum + 2) == [.count(0)], "it had blocked before")
+    sight.bandOfApp = .background
+    #expect(steps(.handedOff, cpu: quantum + 3) == [], "another pool counts it")
+    sight.bandOfApp = .foreground
     sight.depthDue = 2
-    #expect(steps(.sunk, cpu: 2 * quantum) == [.count(0), .lower(0, from: 1, to: 2)])
+    #expect(steps(.sunk, cpu: 2 * quantum) == [.lower(0, from: 1, to: 2)])
     (pool.rules.pool, sight.somethingWaits) = (.background, true)
-    #expect(steps(cpu: 2 * quantum + 1) == [.sink(0), .count(0)], "background work waits behind it")
+    #expect(steps(cpu: 2 * quantum + 1) == [.sink(0)], "background work waits behind it")
     _ = pool.policy.quantumSteps(for: pool.seen(0, for: nil), now: pool.now, pool.rules, sight)
     sight.depthDue = 1
     #expect(steps(cpu: 3 * quantum).last == .lower(0, from: 0, to: 1), "another job")
@@ -315,7 +322,33 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(pool.look([(seen(pool, 1_000_000, 0), sight)]).steps == [.lower(0, from: 0, to: 1)])
     sight.cpu = quantum
     #expect(
-      pool.policy.quantumSteps(for: seen(pool, quantum, 1), now: pool.now, pool.rules, sight) == [.count(0)])
+      pool.policy.quantumSteps(for: seen(pool, quantum, 1), now: pool.now, pool.rules, sight) == [])
+  }
+
+  // R-CPU-02 R-CPU-06
+  @Test func whoseAppChangesItsBandFollows() {
+    let (pool, sight) = (Pool(), Scripted())
+    let steps = { PoolPolicy.bandSteps(for: pool.seen(), sight) }
+    #expect(steps() == [])
+    sight.bandOfApp = .background
+    #expect(steps() == [.setBand(0, .background), .leavePool(0)])
+    sight.poolOfBackground = .foreground
+    #expect(steps() == [.setBand(0, .background)], "the same workers run both")
+    sight.bandOfApp = nil
+    #expect(steps() == [], "the app has ended")
+    sight.bandOfApp = .background
+    #expect(PoolPolicy.bandSteps(for: pool.seen(for: nil), sight) == [], "it is inside no job")
+  }
+
+  // R-CPU-06
+  /// How many may go on beside the run tokens differs by why; in the background pool it is the least always.
+  @Test func roomDependsOnTheStep() {
+    let room = { PoolPolicy.room(for: $0, in: .foreground) }
+    #expect(room(.yield(0)) == .known && room(.sinkStarving(0)) == .starves)
+    #expect(room(.sink(0)) == .found && room(.lower(0, from: 0, to: 1)) == .found)
+    for step in [.yield(0), .sinkStarving(0), .sink(0)] as [PoolPolicy.Step] {
+      #expect(PoolPolicy.room(for: step, in: .background) == .known)
+    }
   }
 
   // R-CPU-08
@@ -331,7 +364,7 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(steps(cpu: 9_000_000, wall: 12_000_000, switches: 1) == [], "it was off the CPU for 3 ms")
     #expect(steps(cpu: 18_000_000, wall: 21_000_000, switches: 1) == [])
     #expect(
-      steps(cpu: 19_000_000, wall: 22_000_000, switches: 1) == [.count(0), .lower(0, from: 0, to: 1)])
+      steps(cpu: 19_000_000, wall: 22_000_000, switches: 1) == [.lower(0, from: 0, to: 1)])
     let job = pool.seen().job?.sequence ?? 0
     #expect(pool.policy.offCPU(of: 0, job: job) == 3_000_000, "of the whole slice")
     #expect(pool.policy.offCPU(of: 0, job: job + 2) == 0 && pool.policy.offCPU(of: 1, job: job) == 0)

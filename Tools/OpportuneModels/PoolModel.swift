@@ -242,6 +242,8 @@ package struct PoolModel {
       _ = account.running(cpu: cpu, offCPU: offCPU, policy: QuantumPolicy(), depthMax: 3)
       return max(first, account.depth)
     }
+    var bandOfApp: Band? { worker.job.map { _ in .foreground } }
+    func isOfAnotherPool(in band: Band) -> Bool { band == .background }
     var workers: Int { model.live }
     var demoted: Int { model.counted }
     var hasRoomForKnown: Bool { model.counted < model.limit }
@@ -331,7 +333,10 @@ package struct PoolModel {
       guard let job = workers[slot].job, job.cpu >= rules.quantum else {
         throw Violation(text: "\(step): it has used no quantum")
       }
-      if workers[slot].stance == .handedOff { workers[slot].stance = .sunk }
+      guard workers[slot].stance == .handedOff else {
+        throw Violation(text: "\(step): it was not handed off")
+      }
+      workers[slot].stance = .sunk
       return true
     case .uncount(let slot):
       guard workers[slot].isCounted, workers[slot].blockedUntil != nil else {
@@ -345,6 +350,7 @@ package struct PoolModel {
     case .watchAgain: lookAt = lookAt ?? now + max(rules.spareDelay, policy.spareDelay / 2)
     case .lookAtSpare: break
     case .endTrial: throw Violation(text: "\(step): no job is on trial")
+    case .setBand, .leavePool: throw Violation(text: "\(step): no band has changed")
     }
     return true
   }

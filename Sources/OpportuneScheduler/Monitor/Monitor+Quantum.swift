@@ -60,11 +60,10 @@ extension Monitor {
     }
   }
 
-  /// Lowers a running job and hands its run token to another worker. Returns false if the worker keeps the
-  /// run token.
+  /// Lowers a running job.
   func lower(
     _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ engine: Engine
-  ) -> Bool {
+  ) {
     let bands = engine.configuration.bands
     let level = bands.level(
       band: reading.band, rank: Int(engine.rank(reading.base, band: reading.band, depth: depth)))
@@ -77,17 +76,5 @@ extension Monitor {
       armLocksIfDue(LockWatch.Kinds(reading.band, depth: depth))
       worker.leaveForeground(disarms: true)
     }
-    return replace(worker, reading, demoted: true, engine)
-  }
-
-  /// Counts a worker among the demoted whose job was replaced because it blocked, and has used up a quantum
-  /// since. This may exceed the limit of demoted workers. Without it, hogs that had blocked once would run
-  /// beside the counted ones without limit.
-  func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
-    // Foreground work in the background pool whose app has moved to another pool is counted in neither.
-    guard worker.state == .OPP_WORKER_HANDED_OFF, let app = reading.app,
-      opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
-    else { return }
-    if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }
   }
 }

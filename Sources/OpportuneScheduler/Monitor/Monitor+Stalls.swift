@@ -48,7 +48,8 @@ extension Monitor {
     case .watchAgain: opp_pool_watch(pool.raw)
     case .sink(let slot):
       if let sight = spares.first(where: { $0.seen.slot == slot }) { carryOut(step, sight) }
-    case .replaceBlocked, .lower, .yield, .sinkStarving, .uncount, .count, .endTrial: break  // of a worker
+    case .replaceBlocked, .lower, .yield, .sinkStarving, .uncount, .count, .endTrial, .setBand, .leavePool:
+      break  // of a worker
     }
   }
 
@@ -57,26 +58,36 @@ extension Monitor {
     let (worker, engine) = (sight.worker, sight.engine)
     if case .watchAgain = step { opp_pool_watch(worker.pool.raw) }
     guard let reading = sight.reading else { return false }
+    let room = PoolPolicy.room(for: step, in: worker.pool.pool)
     switch step {
     case .replaceBlocked:
-      replaceBlocked(worker, reading, engine)
+      // relaxed: a statistic.
+      if replace(worker, reading, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
       return true
-    case .lower(_, let from, let to): return lower(worker, reading, from: from, to: to, engine)
+    case .lower(_, let from, let to):
+      lower(worker, reading, from: from, to: to, engine)
+      return replace(worker, reading, in: room, engine)
     case .yield:
       _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
-      guard replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_KNOWN) else { return false }
+      guard replace(worker, reading, in: room, engine) else { return false }
       worker.pool.yielded.add(1, ordering: .relaxed)  // a statistic
       return true
-    case .sink: return replace(worker, reading, demoted: true, engine)
-    case .sinkStarving: return replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
+    case .sink, .sinkStarving: return replace(worker, reading, in: room, engine)
     case .uncount:
       if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {
         letAnotherWork(worker.pool, engine)
       }
       return true
     case .count:
-      recount(worker, reading, engine)
+      if worker.report.isStillInside(reading), opp_worker_count(worker.raw) == .OPP_HANDED_LATE {
+        letAnotherWork(worker.pool, engine)
+      }
       return true
+    case .setBand(_, let band):
+      let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+      return worker.report.setPriority(
+        engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
+    case .leavePool: return replace(worker, reading, engine)
     case .endTrial:
       let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
       _ = worker.report.setPriority(
@@ -122,6 +133,16 @@ struct WorkerSight: PoolSight {
     return (usage.cpu_ns, usage.wait_ns &+ worker.report.shortWaitTime)
   }
 
+  var bandOfApp: Band? {
+    reading?.app.flatMap { Band(rawValue: opp_app_state_read($0).band) }
+  }
+
+  func isOfAnotherPool(in band: Band) -> Bool {
+    guard let reading else { return false }
+    let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+    return engine.configuration.pool(of: level) != worker.pool.pool
+  }
+
   var switches: Int64 { worker.report.meter.map { opp_thread_meter_voluntary_switches($0) } ?? 0 }
 
   func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int {
@@ -154,6 +175,16 @@ struct WorkerSight: PoolSight {
   var hasRoomForKnown: Bool { worker.pool.hasRoom(.OPP_DEMOTION_KNOWN) }
   var somethingWaits: Bool { opp_has_ready(engine.core, worker.pool.mask) }
   var cpuOfWorkers: UInt64 { worker.pool.cpuOfWorkers }
+}
+
+extension opp_demotion {
+  init(_ room: PoolPolicy.Room) {
+    switch room {
+    case .known: self = .OPP_DEMOTION_KNOWN
+    case .found: self = .OPP_DEMOTION_FOUND
+    case .starves: self = .OPP_DEMOTION_STARVES
+    }
+  }
 }
 
 extension PoolPolicy.Stance {

@@ -91,27 +91,19 @@ extension Monitor {
     engine.pools.reduce(.max) { $1.lacksWorker ? min($0, $1.startsFrom) : $0 }
   }
 
-  /// Lets another worker take the place of the one that is inside `reading`. Returns false if it keeps its
-  /// place.
-  @discardableResult func replace(
-    _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
-    why: opp_demotion = .OPP_DEMOTION_FOUND
+  /// Lets another worker take the token of the one that is inside `reading`, which is counted among the
+  /// demoted, if there is such room, or goes on uncounted. Returns false if it keeps its token.
+  func replace(
+    _ worker: Worker, _ reading: WorkerReport.Reading, in room: PoolPolicy.Room? = nil, _ engine: Engine
   ) -> Bool {
     let pool = worker.pool
     // Without a worker to take the place, each later submission would try in vain to wake one.
     guard worker.report.isStillInside(reading), opp_pool_sleeping(pool.raw) > 0 || mayStart(in: pool) else {
       return false
     }
-    // In the background pool demoted foreground work must not exceed the limit of demoted workers.
-    let reason = pool.pool == .background ? .OPP_DEMOTION_KNOWN : why
-    let handed = demoted ? opp_worker_sink(worker.raw, reason) : opp_worker_hand_off(worker.raw)
+    let handed = room.map { opp_worker_sink(worker.raw, opp_demotion($0)) } ?? opp_worker_hand_off(worker.raw)
     if handed != .OPP_HANDED_NOT { letAnotherWork(pool, engine) }
     return handed == .OPP_HANDED_OFF
-  }
-
-  func replaceBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
-    // relaxed: a statistic.
-    if replace(worker, reading, demoted: false, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
   }
 
   /// Provides workers after a run token has come free. Other workers may have parked while it was counted as
@@ -132,15 +124,8 @@ extension Monitor {
   func reclassify(_ engine: Engine) {
     for pool in engine.pools {
       for case let worker? in pool.workers {
-        guard let reading = worker.report.read(), let app = reading.app,
-          let band = Band(rawValue: opp_app_state_read(app).band), band != reading.band
-        else { continue }
-        let bands = engine.configuration.bands
-        let level = bands.level(band: band, rank: reading.rank)
-        let served = engine.configuration.pool(of: level)
-        _ = worker.report.setPriority(
-          engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
-        if served != worker.pool.pool { replace(worker, reading, demoted: false, engine) }
+        let sight = WorkerSight(worker, engine)
+        for step in PoolPolicy.bandSteps(for: sight.seen, sight) { carryOut(step, sight) }
       }
     }
   }

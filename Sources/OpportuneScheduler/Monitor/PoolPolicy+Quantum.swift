@@ -49,7 +49,10 @@ extension PoolPolicy {
     // 3)
     if rules.pool == .background, sight.somethingWaits { steps.append(.sink(slot)) }
     let depth = sight.depth(from: known.first, cpu: cpu, offCPU: offCPU)
-    if depth > 0 { steps.append(.count(slot)) }
+    // Its job was replaced because it blocked, and has used up a quantum since. This may exceed the limit of
+    // demoted workers. Without it, hogs that had blocked once would run beside the counted ones without
+    // limit. Foreground work whose app has moved to another pool is counted in neither.
+    if depth > 0, worker.stance == .handedOff, sight.bandOfApp == job.band { steps.append(.count(slot)) }
     if depth > known.depth {
       steps.append(.lower(slot, from: known.depth, to: depth))
       known.depth = depth

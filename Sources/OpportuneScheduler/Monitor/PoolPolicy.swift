@@ -12,6 +12,11 @@ package protocol PoolSight {
   var usage: (cpu: UInt64, wait: UInt64)? { get }
   /// How often the thread has given up the CPU voluntarily.
   var switches: Int64 { get }
+  /// The band that the app of the worker's job has now; nil where the job is of none. It may have changed
+  /// since the job began.
+  var bandOfApp: Band? { get }
+  /// Whether jobs of the worker's job's kind are another pool's once they are of that band.
+  func isOfAnotherPool(in band: Band) -> Bool
   /// How deep the worker's job is to be lowered that began at `first`, after what it has used; nanoseconds.
   func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int
   /// What the worker's thread waits for.
@@ -120,12 +125,30 @@ package struct PoolPolicy: Sendable {
     case count(Int)
     /// The job continues at the kernel priority of demoted work.
     case endTrial(Int)
+    /// The job continues at the kernel priority of its kind in that band.
+    case setBand(Int, Band)
+    /// Another takes the token of a worker whose job is not its pool's any more.
+    case leavePool(Int)
     /// From now on, or no longer, a push calls the spare worker.
     case setStalled(Bool)
     /// Who was about to call the spare worker has had its time.
     case lookAtSpare
     case callSpare
     case watchAgain
+  }
+
+  /// How much room beside the run tokens a job may use that is lowered; see `opp_demotion`.
+  package enum Room: Sendable, Hashable { case known, found, starves }
+
+  /// The room for a step that lowers a job, or has it yield.
+  package static func room(for step: Step, in pool: WorkerPool) -> Room {
+    switch step {
+    // Demoted foreground work must not exceed the limit of demoted workers there.
+    case _ where pool == .background: .known
+    case .yield: .known
+    case .sinkStarving: .starves
+    default: .found
+    }
   }
 
   /// The last look at a worker; its CPU time shows whether the worker has run since.
@@ -407,6 +430,15 @@ package struct PoolPolicy: Sendable {
       isBlocked(worker.slot, rules, sight)
     else { return nil }
     return isCounted ? .uncount(worker.slot) : .replaceBlocked(worker.slot)
+  }
+
+  // MARK: Changes of band
+
+  /// Looks at a worker whose job's app may have changed its band since the job began.
+  package static func bandSteps(for worker: Seen, _ sight: some PoolSight) -> [Step] {
+    guard let job = worker.job, let band = sight.bandOfApp, band != job.band else { return [] }
+    let priority = Step.setBand(worker.slot, band)
+    return sight.isOfAnotherPool(in: band) ? [priority, .leavePool(worker.slot)] : [priority]
   }
 
   // MARK: Trials
