@@ -222,7 +222,7 @@ import Testing
     scheduler.engine.setWidth(1)
     // A number of workers that was set does not follow the machine: it would be three again, a second later
     // at most.
-    scheduler.engine.followLimits()
+    scheduler.engine.readLimits()
     #expect(scheduler.width == 1)
     for number in 0..<20 {
       try app.submit {

@@ -103,7 +103,7 @@ import Testing
   @Test func backgroundGivesOfTheDeviceToo() async throws {
     let (scheduler, ui) = try makeApp(named: "ui", workers: 2)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
-    ui.deviceShare.follow(least: 1)  // as an I/O broker does
+    ui.deviceShare.noteReader(least: 1)  // as an I/O broker does
     let load = Load()
     for _ in 0..<4 { try indexer.submit { load.run(in: indexer) } }
     try ui.target(.latency(p99: .milliseconds(5)))
@@ -128,7 +128,7 @@ import Testing
   func backgroundIsHeldAtALevel(least: Int, level: Int, workers: Int, eighths: Int) async throws {
     let scheduler = try makeScheduler(workers: 2)
     let indexer = try scheduler.makeApp(named: "indexer", band: .background)
-    indexer.deviceShare.follow(least: least)  // as an I/O broker does
+    indexer.deviceShare.noteReader(least: least)  // as an I/O broker does
     scheduler.holdBackground(at: level)
     let share = await scheduler.statistics().backgroundShare
     #expect(share.workers == workers && indexer.deviceShare.eighths == eighths, "\(share)")

@@ -35,7 +35,7 @@ final class DeviceQueues {
 
   func add(_ app: AppEntry) {
     if storageShare == nil, let share = app.source.app?.deviceShare {
-      share.follow(least: storage.leastEighths)
+      share.noteReader(least: storage.leastEighths)
       storageShare = share
     }
     for index in schedulers.indices { schedulers[index].addApp(app.slot, state: app.state) }

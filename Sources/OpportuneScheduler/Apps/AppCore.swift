@@ -198,15 +198,15 @@ final class AppCore: @unchecked Sendable {
   ) -> Bool {
     let submitted = opp_submit(producer, place, rank, entry.raw, worker?.raw)
     guard submitted.level >= 0 else { return false }
-    if submitted.wake != .OPP_WAKE_NOTHING { follow(submitted) }
+    if submitted.wake != .OPP_WAKE_NOTHING { carryOut(submitted) }
     engine.dropIfClosed()
     return true
   }
 
   /// Carries out what the C core asks for after a submission: count a wake-up, or start a worker.
-  @inline(never) private func follow(_ submitted: opp_submitted) {
+  @inline(never) private func carryOut(_ submitted: opp_submitted) {
     if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
-    if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
+    if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.carryOut(submitted.wake, in: pool) }
   }
 
   // MARK: State

@@ -85,7 +85,7 @@ extension Monitor {
           if worker.report.keepsPriority {  // see Worker.waiting()
             locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
           } else {
-            follow(worker, reading, cpu, now, into: &waits, engine)
+            addWaits(of: worker, reading, cpu, now, into: &waits, engine)
           }
         }
         inside.add(reading, depth: worker.depth, rests: locks.watch.rests(slice, now: now))
@@ -133,8 +133,8 @@ extension Monitor {
   }
 
   /// Adds the wait of a worker, if it is one for a lock that another worker holds, and those of who holds it.
-  private func follow(
-    _ waiter: Worker, _ reading: WorkerReport.Reading, _ cpu: UInt64, _ now: UInt64,
+  private func addWaits(
+    of waiter: Worker, _ reading: WorkerReport.Reading, _ cpu: UInt64, _ now: UInt64,
     into waits: inout [InversionPolicy.Wait],
     _ engine: Engine
   ) {

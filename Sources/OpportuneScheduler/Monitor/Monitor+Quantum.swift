@@ -24,7 +24,7 @@ extension Monitor {
         }
       }
       makeRoomForLoweredOnce(pool, engine)
-      followFlood(of: pool, now, engine)
+      resizeIfFlooded(pool, now, engine)
       if pool.pool == .background {
         watch(pool, engine)
       } else if isInside {
@@ -39,13 +39,13 @@ extension Monitor {
     lookAtTargets(engine)
     if now &- lastLimits > 1_000_000_000 {
       lastLimits = now
-      engine.followLimits()
-      followThreadLimits(engine)
+      engine.readLimits()
+      readThreadLimits(engine)
     }
   }
 
   /// Gives the pool one run token for each CPU where its jobs are many and short, else two.
-  private func followFlood(of pool: PoolState, _ now: UInt64, _ engine: Engine) {
+  private func resizeIfFlooded(_ pool: PoolState, _ now: UInt64, _ engine: Engine) {
     guard pool.pool == .foreground else { return }
     let isFlooded = pool.policy.isFlooded(jobs: pool.ordinaryJobs, now: now)
     guard isFlooded != pool.isFlooded else { return }

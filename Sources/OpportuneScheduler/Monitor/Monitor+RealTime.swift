@@ -99,7 +99,7 @@ extension Monitor {
     let mayServe = state.access != .refused && !state.isGivenUp && state.budget.isLeft(at: now)
     for index in state.servers.indices {
       next = min(
-        next, place(&state.servers[index], mayServe, state.access, realTime.policy, engine))
+        next, admit(&state.servers[index], mayServe, state.access, realTime.policy, engine))
     }
     if wasOpen, !isOpen {
       // A worker may have read that it was open, and begin just now.
@@ -189,7 +189,7 @@ extension Monitor {
     if elapsed >= policy.quantum / 2 { (server.cpu, server.at) = (cpu, now) }
   }
 
-  private func place(
+  private func admit(
     _ server: inout Server, _ mayServe: Bool, _ access: RealTimeForegroundStatistics.Access,
     _ policy: RealTimeQuantum, _ engine: Engine
   ) -> UInt64 {

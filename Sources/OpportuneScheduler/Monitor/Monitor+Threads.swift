@@ -26,7 +26,7 @@ extension Monitor {
     /// The limits were read anew. After a refusal more starts are tried.
     ///
     /// - Parameter room: for workers, beside `live`; nil is no limit.
-    mutating func follow(_ limits: ThreadLimits, room: Int?, live: Int) {
+    mutating func noteRead(_ limits: ThreadLimits, room: Int?, live: Int) {
       self.limits = limits
       predicted = room.map { ThreadShares.total(room: $0, live: live) }
       proven = proven.map { $0 + max(1, $0 / 4) }
@@ -59,10 +59,10 @@ extension Monitor {
   }
 
   /// Reads the kernel's limits on threads anew.
-  func followThreadLimits(_ engine: Engine) {
+  func readThreadLimits(_ engine: Engine) {
     let limits = engine.readThreadLimits()
     let isOwnStarted = isSetUp.load(ordering: .relaxed)
-    threads.follow(limits, room: limits.room.map { isOwnStarted ? $0 : max(0, $0 - 1) }, live: live)
+    threads.noteRead(limits, room: limits.room.map { isOwnStarted ? $0 : max(0, $0 - 1) }, live: live)
     shareThreads(engine)
   }
 

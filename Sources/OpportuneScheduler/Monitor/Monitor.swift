@@ -116,7 +116,7 @@ final class Monitor: @unchecked Sendable {
     spareDelay = UInt64(engine.configuration.spareDelay.clampedNanoseconds)
     setWatchDelay(spareDelay, engine)
     lastLimits = opp_now_ns()
-    followThreadLimits(engine)
+    readThreadLimits(engine)
     // The monitor's thread is started first, and waits for the rest. Then one worker for each pool, and so
     // on: threads may be few.
     let isWatched = startThread(engine)

@@ -129,8 +129,8 @@ final class Engine: @unchecked Sendable {
   /// The number of workers that run at once in each pool.
   var width: Int { currentWidth.load(ordering: .relaxed) }
 
-  /// Follows changes of CPU affinity, hotplug and quota. Called by the monitor's thread only.
-  func followLimits() {
+  /// Reads anew which CPUs are usable: affinity, hotplug and quota change. The monitor's thread only.
+  func readLimits() {
     guard case .automatic = configuration.workers else { return }
     let now = Self.width(configuration, readTopology())
     guard now != width else { return }
@@ -260,13 +260,13 @@ final class Engine: @unchecked Sendable {
 
   /// Called after something was queued for `pool`: wakes a worker if a run token is free, or has the pool
   /// watched.
-  func wake(_ pool: PoolState) { follow(opp_pool_wake(pool.raw), in: pool) }
+  func wake(_ pool: PoolState) { carryOut(opp_pool_wake(pool.raw), in: pool) }
 
   /// Called after a run token of the pool has come free: wakes a worker if something waits.
-  func wakeIfReady(_ pool: PoolState) { follow(opp_pool_wake_if_ready(pool.raw), in: pool) }
+  func wakeIfReady(_ pool: PoolState) { carryOut(opp_pool_wake_if_ready(pool.raw), in: pool) }
 
   /// Carries out what the core returns from a wake-up: start a worker, or nothing.
-  @inline(__always) func follow(_ wake: opp_wake, in pool: PoolState) {
+  @inline(__always) func carryOut(_ wake: opp_wake, in pool: PoolState) {
     if wake == .OPP_WAKE_START { startWorker(pool) }
   }
 

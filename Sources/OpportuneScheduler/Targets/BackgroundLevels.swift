@@ -60,7 +60,7 @@ package final class DeviceShare: Sendable {
 
   /// An I/O broker reads this from now on, for which fewer eighths than `least` change nothing. Of several
   /// brokers the one that can go lowest counts.
-  package func follow(least: Int) { self.least.min(least, ordering: .relaxed) }
+  package func noteReader(least: Int) { self.least.min(least, ordering: .relaxed) }
 
   /// Fewer eighths than these change nothing: all of them where no broker reads this, or none could act on
   /// less.

@@ -49,7 +49,7 @@ package struct DescriptorReadiness: Sendable {
       remove(descriptor)?.delegate.becameReady()
       return false
     }
-    engine.follow(opp_pool_needs_leader(pool.raw), in: pool)
+    engine.carryOut(opp_pool_needs_leader(pool.raw), in: pool)
     return true
   }
 

@@ -105,7 +105,7 @@ final class Worker: @unchecked Sendable {
 
   /// The slice continues after all: wakes another worker for the job that it has left for this one.
   /// (R-CPU-01)
-  func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
+  func goesOn() { engine.carryOut(opp_worker_goes_on(raw), in: pool) }
 
   /// Calls `body`, which waits in the kernel for a short time, on the calling thread. If the worker has a run
   /// token, another works in its place meanwhile, so that what is queued does not wait. The job has the
@@ -127,11 +127,11 @@ final class Worker: @unchecked Sendable {
       }
       var wake = opp_wake.OPP_WAKE_NOTHING
       let hadToken = opp_worker_begin_wait(worker.raw, &wake)
-      if hadToken { worker.engine.follow(wake, in: worker.pool) }
+      if hadToken { worker.engine.carryOut(wake, in: worker.pool) }
       let start = opp_now_ns()
       let value = body()
       worker.hasWaited(for: opp_now_ns() - start)
-      if hadToken { worker.engine.follow(opp_worker_end_wait(worker.raw), in: worker.pool) }
+      if hadToken { worker.engine.carryOut(opp_worker_end_wait(worker.raw), in: worker.pool) }
       worker.report.releasePriority(worker.applied, wasChanged: isLowered)
       return value
     }
@@ -256,7 +256,7 @@ final class Worker: @unchecked Sendable {
   /// The worker parks no more: another is to wait for the descriptors of the pool, if none does.
   private func passLead() {
     owesLead = false
-    engine.follow(opp_worker_passes_lead(raw), in: pool)
+    engine.carryOut(opp_worker_passes_lead(raw), in: pool)
   }
 
   @inline(__always) private func passLeadIfOwed() { if owesLead { passLead() } }
@@ -388,7 +388,7 @@ final class Worker: @unchecked Sendable {
   /// wait for a CPU behind the hogs of its origin. So it runs on trial first, at the pool's own priority. The
   /// trial ends when the monitor has seen the job use the CPU for as long as the spare worker's delay.
   private func startDemoted(level: UInt8, depth: Int) {
-    engine.follow(opp_worker_to_demoted(raw, UInt32(depth)), in: pool)
+    engine.carryOut(opp_worker_to_demoted(raw, UInt32(depth)), in: pool)
     if depth == 1, engine.accounts.mayBeShort(identity), pool.beginTrial(most: engine.width) {
       // relaxed: set by this thread only; the monitor resets it only while it sees this job run.
       trial.store(true, ordering: .relaxed)
