@@ -55,3 +55,8 @@ let package = Package(
   ],
   swiftLanguageModes: [.v6]
 )
+
+// `scripts/docs` asks by this variable for what no build of the library needs.
+if Context.environment["OPPORTUNE_DOCS"] != nil {
+  package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}

@@ -72,6 +72,18 @@ import Testing
     #expect(readme.contains("```swift\n\(example)```\n"))
   }
 
+  @Test func whatIsSaidOfHummingbirdShowsTheServerThatIsBuilt() throws {
+    let top = Self.folder.appending(path: "../..").standardizedFileURL
+    func text(_ path: String) throws -> String {
+      try String(contentsOf: top.appending(path: path), encoding: .utf8)
+    }
+    let sources = "Integrations/OpportuneNIO/Sources"
+    let example = try text("\(sources)/ServerInFront/main.swift")
+    for page in ["docs/guide/servers.md", "\(sources)/OpportuneNIO/OpportuneNIO.docc/OpportuneNIO.md"] {
+      #expect(try text(page).contains("```swift\n\(example)```\n"), "\(page)")
+    }
+  }
+
   @Test func eachPageOfTheGuideShowsItsProgram() throws {
     let docs = Self.folder.appending(path: "../../docs").standardizedFileURL
     let names = try FileManager.default.contentsOfDirectory(
