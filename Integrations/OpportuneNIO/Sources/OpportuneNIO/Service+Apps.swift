@@ -84,7 +84,10 @@ public final class AppDrain: Service {
   /// Starts a task on `app`, which the shutdown waits for. While it drains, tasks may be started as well;
   /// once it cancels, they are cancelled at once.
   ///
-  /// - Parameter priority: nil is the caller's.
+  /// - Parameters:
+  ///   - app: where it runs.
+  ///   - priority: nil is the caller's.
+  ///   - operation: what is left to be done.
   @discardableResult
   public func task<Success: Sendable>(
     on app: App, priority: TaskPriority? = nil,
