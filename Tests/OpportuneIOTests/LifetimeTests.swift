@@ -136,6 +136,49 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  /// A change of state that is told after the app was forgotten: the next app has its slot, and keeps its
+  /// own state.
+  // R-DISK-01
+  @Test(arguments: backends)
+  func whoWasForgottenChangesNobodyElse(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let gone = try broker.makeApp(named: "gone").entry
+    try await eventually("the end") { try await broker.statistics().apps.isEmpty }
+    let io = try broker.makeApp(named: "next")
+    #expect(io.entry.slot == gone.slot)
+    #expect(gone.source.set(.suspended))
+    broker.reactor.stateChanged(of: gone)
+    try await io.nop(within: .seconds(60))
+    await broker.shutdown()
+  }
+
+  /// An object with a weak reference counts all its references in a table beside it, and slowly: none of
+  /// those that every call counts may have one.
+  @Test func whatEachCallRetainsHasNoTableOfReferences() async throws {
+    func hasTable(_ object: AnyObject) -> Bool {
+      // The two highest bits of the second word: how the runtime marks such an object.
+      unsafeBitCast(object, to: UnsafePointer<UInt64>.self)[1] >> 62 == 3
+    }
+    let scheduler = try Scheduler()
+    let broker = try makeBroker(.automatic)
+    let io = try broker.makeIO(for: try scheduler.makeApp(named: "called"))
+    try await io.nop()
+    for object in [io, io.entry, io.entry.source, io.entry.inline, broker, broker.reactor] as [AnyObject] {
+      #expect(!hasTable(object), "\(type(of: object))")
+    }
+    weak let weakly = broker.reactor
+    #expect(weakly != nil && hasTable(broker.reactor))  // so it would have been seen
+    await broker.shutdown()
+    try await scheduler.shutdown()
+  }
+
+  @Test func aMessageAndItsLinkAreOneAllocation() {
+    let message = Control { _ in }
+    let start = UnsafeRawPointer(Unmanaged.passUnretained(message).toOpaque())
+    // Right behind the two words that each object begins with.
+    #expect(UnsafeRawPointer(message.link.address) == start + 16)
+  }
+
   private final class AtItsEnd: Sendable {
     private let body: @Sendable () -> Void
     var limits: IOLimits? { nil }

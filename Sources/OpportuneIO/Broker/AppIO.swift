@@ -37,10 +37,10 @@ public final class AppIO: @unchecked Sendable {
     isAttached = true
     entry = AppEntry(slot: slot, name: app.name, AppStateSource(app, limits))
     register()
-    let observer = StateObserver(self)
+    let observer = StateObserver(entry, broker.reactor)
     self.observer = observer
     app.addObserver(observer)
-    stateChanged()  // for changes before the observer was added
+    broker.reactor.stateChanged(of: entry)  // for changes before the observer was added
   }
 
   private func register() {
@@ -61,12 +61,15 @@ public final class AppIO: @unchecked Sendable {
 
   // MARK: State
 
-  /// Observes changes of the scheduler's app.
+  /// Observes changes of the scheduler's app. It has no weak reference to the ``AppIO``: an object that ever
+  /// had one counts its references in a table beside it, several times as slow, and each call counts some.
   private final class StateObserver: AppObserver {
-    // Sendable: weak references are atomic in the runtime.
-    private nonisolated(unsafe) weak var io: AppIO?
-    init(_ io: AppIO) { self.io = io }
-    func appDidChange() { io?.stateChanged() }
+    private let entry: AppEntry
+    private let reactor: Reactor
+
+    init(_ entry: AppEntry, _ reactor: Reactor) { (self.entry, self.reactor) = (entry, reactor) }
+
+    func appDidChange() { reactor.stateChanged(of: entry) }
   }
 
   /// The current state, which decides the class of the app's requests.
@@ -80,11 +83,7 @@ public final class AppIO: @unchecked Sendable {
   /// app until it is resumed.
   package func setState(_ state: IOState) {
     guard !isAttached, entry.source.set(state) else { return }
-    stateChanged()
-  }
-
-  private func stateChanged() {
-    reactor.post(Control { [self] in $0.path.follow(entry) })
+    reactor.stateChanged(of: entry)
   }
 
   /// Ends the app's I/O. (R-FTS-07)

@@ -17,10 +17,9 @@ final class AppTable {
     slots[app.slot] = app
   }
 
-  func remove(_ app: AppEntry) {
-    guard slots.indices.contains(app.slot), slots[app.slot] === app else { return }
-    slots[app.slot] = nil
-  }
+  func contains(_ app: AppEntry) -> Bool { slots.indices.contains(app.slot) && slots[app.slot] === app }
+
+  func remove(_ app: AppEntry) { if contains(app) { slots[app.slot] = nil } }
 
   /// A close of the descriptor begins: removes it from all apps and watches.
   func drop(_ descriptor: Int32) {

@@ -16,16 +16,17 @@ import Synchronization
 ///  - If it finds one, the message comes before the request, whose own look then sees the donation, or after
 ///    it, and the look at the message does.
 final class Donations: DonationListener, @unchecked Sendable {
-  // Sendable: `isPosted` is atomic; `reactor` is set before the reactor's thread starts, and weak references
+  // Sendable: `isPosted` is atomic; `mailbox` is set before the reactor's thread starts, and weak references
   // are atomic in the runtime; `requests` belongs to the reactor's thread.
   private let isPosted = Atomic<Bool>(false)
-  // Tasks keep their listeners for as long as they live, which may be longer than the reactor.
-  private nonisolated(unsafe) weak var reactor: Reactor?
+  // Tasks keep their listeners for as long as they live, which may be longer than the reactor. The reactor
+  // itself has no weak references, which would make each count of its references slow.
+  private nonisolated(unsafe) weak var mailbox: Mailbox?
   /// Queued, and not donated at the last look; in no order.
   private(set) var requests: [Request] = []
 
   /// Once, before the reactor is used.
-  func begin(for reactor: Reactor) { self.reactor = reactor }
+  func begin(for mailbox: Mailbox) { self.mailbox = mailbox }
 
   // MARK: Any thread
 
@@ -33,7 +34,7 @@ final class Donations: DonationListener, @unchecked Sendable {
     // releasing: the donation comes before, whether the message is posted here or was before: each exchange
     // continues the release sequence. acquiring, in look(): sees all of them.
     guard !isPosted.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    reactor?.post(Control { $0.path.lookAtDonations() })
+    mailbox?.post(Control { $0.path.lookAtDonations() })
   }
 
   // MARK: The reactor

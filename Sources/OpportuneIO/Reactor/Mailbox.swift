@@ -9,6 +9,7 @@ import Synchronization
 ///  - No message is handled after `close()`.
 final class Mailbox: @unchecked Sendable {
   // Sendable: `post` uses only what any thread may use; `taken` belongs to the reactor's thread.
+  /// The reactor's, and freed with the mailbox.
   private let ring: OpaquePointer
   private let isClosed = Atomic<Bool>(false)
   /// Messages fetched from the ring and not handled yet, oldest first.
@@ -19,12 +20,16 @@ final class Mailbox: @unchecked Sendable {
 
   init(_ ring: OpaquePointer) { self.ring = ring }
 
+  // The thread retains the reactor and so the mailbox: it has ended here, and nothing is in flight.
+  deinit { opp_ring_destroy(ring) }
+
   // MARK: Any thread
 
   /// Posts a message; never blocks. If the reactor has ended, the message is refused on this thread.
   func post(_ message: ReactorMessage) {
-    message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
-    opp_ring_post(ring, message.link)
+    let link = message.link.address
+    link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
+    opp_ring_post(ring, link)
     // [end] seq_cst, after the post: pairs with close(). Either the reactor's last fetch takes the message,
     // or this load sees the mailbox closed.
     if isClosed.load(ordering: .sequentiallyConsistent) { refusePosted() }

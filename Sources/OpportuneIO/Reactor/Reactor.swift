@@ -27,7 +27,7 @@ final class Reactor: @unchecked Sendable {
   let readsOnWorkers: ReadsOnWorkers
   let donations = Donations()
   private let logger: Logger
-  private let ring: OpaquePointer
+  private let ring: OpaquePointer  // the mailbox's
   private let mailbox: Mailbox
   private let faults: Faults?
 
@@ -81,7 +81,7 @@ final class Reactor: @unchecked Sendable {
     path = RequestPath(clock, timers, operations, submissions, queues, opens, closer, replies, watched)
     termination = AppTermination(path, queues, closer, submissions)
 
-    donations.begin(for: self)
+    donations.begin(for: mailbox)
     if capabilities.refused != 0 {
       logger.warning(
         "io_uring is refused here; files go over threads, sockets over poll",
@@ -130,9 +130,6 @@ final class Reactor: @unchecked Sendable {
     return ring
   }
 
-  // The thread retains the reactor, so it has ended here, and nothing is in flight.
-  deinit { opp_ring_destroy(ring) }
-
   // MARK: Any thread
 
   /// Whether reads, receives and sends are tried on their callers' threads.
@@ -150,6 +147,12 @@ final class Reactor: @unchecked Sendable {
   /// Posts a message; never blocks. If the thread has ended, the message is refused on the calling thread.
   func post(_ message: ReactorMessage) {
     mailbox.post(message)
+  }
+
+  /// Has the reactor look at an app's state.
+  func stateChanged(of app: AppEntry) {
+    // An app that is forgotten by then has no place any more, and another may have its slot.
+    post(Control { if $0.apps.contains(app) { $0.path.follow(app) } })
   }
 
   /// Has the reactor look at what waits for the devices.

@@ -1,18 +1,10 @@
 internal import COpportune
+import Synchronization
 
-/// A message to the reactor. Its address is also the tag of a request in the kernel. The list link is made
-/// with the message, so posting allocates nothing. It is an allocation of its own: the ring keeps its
-/// address, and Swift promises none for a property of a class; a ManagedBuffer has one, but no subclass of it
-/// may have properties, as the kinds of messages do.
+/// A message to the reactor. Its address is also the tag of a request in the kernel. The list link is a part
+/// of the message, so posting allocates nothing.
 class ReactorMessage {
-  let link: UnsafeMutablePointer<opp_link>
-
-  init() {
-    link = .allocate(capacity: 1)
-    link.initialize(to: opp_link())
-  }
-
-  deinit { link.deallocate() }
+  final let link = MessageLink()
 
   /// Called on any thread in place of handling, where the reactor has ended.
   func refuse() {}
@@ -58,4 +50,18 @@ final class KernelCall: ReactorMessage {
   init(_ body: @escaping (KernelCall, Int32) -> Void) { self.body = body }
 
   func completed(_ result: Int32) { body(self, result) }
+}
+
+/// An `opp_link` in place. The ring keeps its address, which Swift promises for no property of a class but an
+/// atomic value that is constant: so its memory is one of those, and only the ring's functions use it.
+struct MessageLink: ~Copyable {
+  private let memory = Atomic(WordPair(first: 0, second: 0))
+
+  /// Valid as long as what this is a property of.
+  var address: UnsafeMutablePointer<opp_link> {
+    assert(MemoryLayout<opp_link>.size == MemoryLayout<Atomic<WordPair>>.size)
+    return withUnsafePointer(to: memory) {
+      UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: opp_link.self)
+    }
+  }
 }
