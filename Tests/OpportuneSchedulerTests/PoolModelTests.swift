@@ -46,9 +46,7 @@ import Testing
       do throws(PoolModel.Violation) { try model.run(programs) } catch let violation {
         throw PoolModel.Violation(text: "program \(number) of seed \(seed), \(width) CPUs: \(violation.text)")
       }
-      sum.kinds.merge(model.tally.kinds, uniquingKeysWith: +)
-      sum.started += model.tally.started
-      sum.worst = max(sum.worst, model.tally.worst)
+      sum.add(model.tally)
     }
     return sum
   }

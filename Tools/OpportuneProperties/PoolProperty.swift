@@ -3,13 +3,14 @@ import OpportuneFuzz
 import OpportuneModels
 import OpportuneScheduler
 
-/// Random hogs, short jobs and jobs that block, of a pool of the foreground in virtual time, against what
-/// ``PoolPolicy`` promises; see ``PoolModel``.
+/// Random hogs, short jobs, floods of them, jobs on trial and jobs that block, of the pools of the foreground
+/// and the background in virtual time, against what ``PoolPolicy`` promises; see ``PoolModel``.
 struct PoolProperty: Property {
   let name = "pool-policy"
   let summary =
-    "No run token is lost, there is one spare worker at most, each step is for a worker that it fits, and while "
-    + "fresh jobs wait one begins within what is promised, whatever hogs and blocked jobs do."
+    "No run token is lost, there is one spare worker at most, each step is for a worker that it fits; each fresh "
+    + "job begins within what is promised, whatever hogs, floods and blocked jobs do; hogs are lowered, trials "
+    + "ended, and the background's tokens do not stay with who is blocked."
   let head = 1
   let grain = 5
   /// Steps that a broken monitor does not carry out; for tests of the judge.
@@ -24,19 +25,31 @@ struct PoolProperty: Property {
     let width = 1 + head.below(4)
     var arrival: UInt64 = 0
     var programs: [PoolModel.Program] = []
+    var floods = 0
     // Of more the model, which looks at each every tenth of a millisecond, takes seconds.
     for var bytes in steps.prefix(60) {
-      let program = Self.program(&bytes, after: arrival)
+      var program = Self.program(&bytes, after: arrival)
       arrival = program.arrival
-      log.note(
-        "at \(arrival / 1000) us of origin \(program.origin), depth \(program.depth): "
-          + "\(program.parts.map { $0 / 1000 }) us")
+      if program.copies > 1 { floods += 1 }
+      if floods > 4 { program.copies = 1 }
+      log.note("at \(arrival / 1000) us \(Self.description(of: program))")
       programs.append(program)
     }
     var model = PoolModel(width: width, ignores: ignores)
     do throws(PoolModel.Violation) { try model.run(programs) } catch {
       throw Violation("\(width) CPUs: \(error.text)")
     }
+  }
+
+  private static func description(of program: PoolModel.Program) -> String {
+    let parts = program.parts.map { $0 < 10_000 ? "\($0) ns" : "\($0 / 1000) us" }.joined(separator: ", ")
+    let words = [
+      program.copies > 1 ? "\(program.copies) times " : "",
+      program.pool == .background ? "in the background " : "", program.hasMoved ? "of the foreground " : "",
+      program.mayBeShort ? "held back " : "", program.depth > 0 ? "depth \(program.depth) " : "",
+    ]
+    let wait = program.parts.count > 1 ? " (waits: \(program.wait))" : ""
+    return "\(words.joined())of origin \(program.origin): \(parts)\(wait)"
   }
 
   private static func program(_ bytes: inout ByteSource, after last: UInt64) -> PoolModel.Program {
@@ -46,17 +59,29 @@ struct PoolProperty: Property {
     let arrival = last + (gap & 1 == 1 ? UInt64(gap) * 12_000 : 0)
     let short = 20_000 + UInt64(bytes.byte()) * 1500
     let (length, more) = (UInt64(bytes.byte()), bytes.byte())
-    let origin = Int(kind >> 3) % 3
-    switch kind & 7 {
-    case 0, 1:
-      return .init(
-        arrival: arrival, parts: [12_000_000 + length * 270_000], depth: more & 3 == 0 ? 1 : 0, origin: origin
-      )
-    case 2, 3, 4:
+    let isBackground = kind & 15 >= 13
+    var program = PoolModel.Program(
+      arrival: arrival, parts: [short], origin: Int(kind >> 4) % 3,
+      pool: isBackground ? .background : .foreground)
+    switch kind & 15 {
+    case 0, 1, 2, 13:
+      program.parts = [12_000_000 + length * 270_000]
+      // Some are known, or held back.
+      program.depth = isBackground ? 0 : [1, 2, 1, 0, 0, 0, 0, 0][Int(more & 7)]
+      program.mayBeShort = !isBackground && more & 7 == 2
+      program.hasMoved = isBackground && more & 1 == 0
+    case 3, 4, 5, 6, 7, 14:
       // Some run on as hogs.
-      let rest = more & 3 == 0 ? 30_000_000 : short
-      return .init(arrival: arrival, parts: [short, 1_000_000 + length * 780_000, rest], origin: origin)
-    default: return .init(arrival: arrival, parts: [short], origin: origin)
+      program.parts = [short, 1_000_000 + length * 780_000, more & 3 == 0 ? 30_000_000 : short]
+      program.wait = [.kernel, .memoryMap, .blocked, .blocked][Int(more >> 2 & 3)]
+    case 8:
+      (program.depth, program.mayBeShort) = (1, true)
+    case 9:
+      // Of more than a thousand in ten milliseconds the pool is flooded.
+      program.parts = [1000 + UInt64(more) * 20]
+      program.copies = 60 + Int(length) * 6
+    default: break
     }
+    return program
   }
 }
