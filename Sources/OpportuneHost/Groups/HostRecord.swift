@@ -123,10 +123,9 @@ final class HostRecord {
       for line in lines {
         // A line that was cut off before ends here.
         let bytes = Array(line) + [10]
-        let count = Glibc.write(file, bytes, bytes.count)
-        guard count >= 0 else { return errno }
-        length += count
-        if count < bytes.count { return ENOSPC }
+        let error = bytes.withUnsafeBytes { SystemFile.write($0, to: file) }
+        guard error == 0 else { return error }
+        length += bytes.count
       }
       return 0
     } catch {

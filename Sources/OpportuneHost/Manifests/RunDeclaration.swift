@@ -73,17 +73,8 @@ extension RunDeclaration {
     let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard descriptor >= 0 else { return errno }
     defer { close(descriptor) }
-    var rest = [UInt8](data)[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else {
-        let number = errno
-        unlink(file)
-        return number
-      }
-      rest = rest.dropFirst(count)
-    }
-    return 0
+    let error = data.withUnsafeBytes { SystemFile.write($0, to: descriptor) }
+    if error != 0 { unlink(file) }
+    return error
   }
 }

@@ -28,12 +28,23 @@ package enum SystemFile {
     guard file >= 0 else { return errno }
     defer { close(file) }
     var text = text
-    return text.withUTF8 { bytes in
-      while true {
-        let count = Glibc.write(file, bytes.baseAddress, bytes.count)
-        if count >= 0 { return 0 }
+    return text.withUTF8 { write(UnsafeRawBufferPointer($0), to: file) }
+  }
+
+  /// Writes all of the bytes, in one call where the kernel takes them so; also where there are none.
+  ///
+  /// - Returns: 0, or the number of the error.
+  static func write(_ bytes: UnsafeRawBufferPointer, to file: Int32) -> Int32 {
+    var rest = bytes
+    while true {
+      let count = Glibc.write(file, rest.baseAddress, rest.count)
+      if count < 0 {
         if errno != EINTR { return errno }
+        continue
       }
+      if count == rest.count { return 0 }
+      guard count > 0 else { return ENOSPC }
+      rest = UnsafeRawBufferPointer(rebasing: rest[count...])
     }
   }
 
