@@ -128,7 +128,18 @@ import Testing
     var property = PoolProperty()
     // As of a monitor that replaces no worker that blocks.
     property.ignores = { if case .replaceBlocked = $0 { true } else { false } }
-    try await expect(property, tells: "are promised", shrinking: 5000, steps: 12)
+    try await expect(property, tells: "are promised", "not called", shrinking: 5000, steps: 12)
+    property.ignores = { if case .lower = $0 { true } else { false } }
+    try await expect(property, tells: "is not lowered")
+    property.ignores = { if case .endTrial = $0 { true } else { false } }
+    try await expect(property, tells: "on trial")
+    property.ignores = {
+      switch $0 {
+      case .callSpare, .setStalled: true
+      default: false
+      }
+    }
+    try await expect(property, tells: "spare worker is not called")
   }
 
   // R-CARD-09

@@ -63,6 +63,36 @@ import Testing
     #expect(tally.worst > 0.1, "the promise says something: \(tally.worst)")
   }
 
+  // R-CPU-02 R-CPU-06
+  /// The model knows of floods, of what is held back, of the memory map and of the background.
+  @Test func eachKindOfJobIsTried() throws {
+    func tally(_ programs: PoolModel.Program...) throws -> PoolModel.Tally {
+      var model = PoolModel(width: 1)
+      try model.run(programs)
+      return model.tally
+    }
+    var flood = PoolModel.Program(arrival: 0, parts: [2000])
+    flood.copies = 12_000
+    #expect(try tally(flood).floods > 0)
+
+    var held = PoolModel.Program(arrival: 0, parts: [60_000_000], depth: 1)
+    (held.copies, held.mayBeShort) = (12, true)
+    let ofHeld = try tally(held)
+    #expect(ofHeld.extraRooms > 0 && ofHeld.kinds["endTrial", default: 0] > 0)
+
+    var waiting = PoolModel.Program(arrival: 0, parts: [50_000, 20_000_000, 50_000])
+    (waiting.copies, waiting.wait) = (6, .memoryMap)
+    #expect(try tally(waiting).replacedOnMap > 0)
+
+    var moved = PoolModel.Program(arrival: 0, parts: [60_000_000], pool: .background)
+    moved.hasMoved = true
+    let blocked = PoolModel.Program(arrival: 0, parts: [50_000, 90_000_000], pool: .background)
+    let short = PoolModel.Program(arrival: 0, parts: [50_000], pool: .background)
+    let ofBackground = try tally(moved, blocked, short)
+    #expect(
+      ofBackground.kinds["sink", default: 0] > 0 && ofBackground.kinds["replaceBlocked", default: 0] > 0)
+  }
+
   /// Who wakes has no more of the CPU than the others, or it alone would have it for as long as it slept.
   @Test func whoWakesShares() throws {
     let hog: [UInt64] = [12_000_000]

@@ -97,6 +97,8 @@ struct ModelledPool {
   /// The CPU time since which held jobs wait for room; since when the background waits for one that blocks.
   private var fullSince: UInt64?
   private var stuckSince: UInt64?
+  /// Since when fresh work waits for nothing but the spare worker.
+  private var missingSince: UInt64?
   private var late: String?
   /// How many workers there were when the monitor began to look.
   private var workersAtLook = 0
@@ -185,7 +187,7 @@ struct ModelledPool {
     tickAt = tickAt ?? now + Self.tick
     if stance != .demoted {
       tally.started += 1
-      waitsSince = nil
+      (waitsSince, missingSince) = (nil, nil)
     }
   }
 
@@ -320,6 +322,8 @@ struct ModelledPool {
       _ = account.running(cpu: cpu, offCPU: offCPU, policy: QuantumPolicy(), depthMax: 3)
       return max(first, account.depth)
     }
+    var bandOfApp: Band? { worker.job.map { pool.isOfForeground($0) ? .foreground : .background } }
+    func isOfAnotherPool(in band: Band) -> Bool { (band == .background) != (pool.pool == .background) }
     var workers: Int { pool.workers.count }
     var demoted: Int { pool.counted }
     var hasRoomForKnown: Bool { pool.counted < pool.limit }
@@ -467,7 +471,10 @@ struct ModelledPool {
       guard let job = workers[slot].job, job.cpu >= Self.quantum else {
         throw Violation(text: "\(step): it has used no quantum")
       }
-      if pool == .foreground, workers[slot].stance == .handedOff { become(slot, .sunk) }
+      guard workers[slot].stance == .handedOff else {
+        throw Violation(text: "\(step): it was not replaced before")
+      }
+      become(slot, .sunk)
       return true
     case .uncount(let slot):
       guard isCounted(slot), workers[slot].blockedUntil != nil else {
@@ -490,6 +497,7 @@ struct ModelledPool {
       }
       workers[slot].job?.isOnTrial = false
       suspects.insert(job.program.origin)
+    case .setBand, .leavePool: throw Violation(text: "\(step): no band has changed")
     }
     return true
   }
@@ -538,8 +546,12 @@ struct ModelledPool {
 
   private mutating func judge() throws(Violation) {
     var (running, spares, crowd) = (0, 0, 0)
+    var isFlowing = false
     for worker in workers where worker.job != nil {
-      if worker.stance == .running { running += 1 }
+      if worker.stance == .running {
+        running += 1
+        if let job = worker.job, now - job.start < delay { isFlowing = true }
+      }
       if worker.stance == .spare { spares += 1 }
       if worker.blockedUntil == nil { crowd += 1 }
       try judge(worker)
@@ -551,7 +563,12 @@ struct ModelledPool {
     guard counted <= roomOfStarving else { throw Violation(text: "\(counted) demoted") }
     if let late { throw Violation(text: late) }
     try judgeRoom()
-    if pool == .foreground { try judgeWaits(crowd: crowd) } else { try judgeBackground() }
+    if pool == .foreground {
+      try judgeSpare(isMissing: !isFlowing && spares == 0)
+      try judgeWaits(crowd: crowd)
+    } else {
+      try judgeBackground()
+    }
   }
 
   /// A hog is lowered, and a trial ended, soon after it shows what it is.
@@ -576,6 +593,19 @@ struct ModelledPool {
     fullSince = since
     guard cpu - since <= (2 * Self.quantum + 2 * Self.tick) * UInt64(width) else {
       throw Violation(text: "no room is made for what was lowered once")
+    }
+  }
+
+  /// Where all who hold tokens are inside jobs for longer than is ordinary, the spare worker is called.
+  private mutating func judgeSpare(isMissing: Bool) throws(Violation) {
+    guard isMissing, !fresh.isEmpty else {
+      missingSince = nil
+      return
+    }
+    let since = missingSince ?? now
+    missingSince = since
+    guard now - since <= 4 * delay + 2 * Self.step else {
+      throw Violation(text: "the spare worker is not called for \((now - since) / 1000) us")
     }
   }
 
