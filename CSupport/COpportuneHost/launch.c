@@ -1,5 +1,6 @@
 /* Programs that start inside a group, and what is waited for and signalled by a descriptor. */
 #include "opp_host.h"
+#include "program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ failed:;
     _exit(written > 0 ? 127 : 126);
 }
 
-pid_t opp_host_start(const opp_host_program *program, int *pidfd) {
+pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd, int *failure) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0) return -errno;
     if (report[1] < 3) {
@@ -59,11 +60,11 @@ pid_t opp_host_start(const opp_host_program *program, int *pidfd) {
         close(report[1]);
         return -EBADF;
     }
-    int child = -1;
     struct clone_args arguments = {
-        .flags = CLONE_PIDFD | (program->group >= 0 ? CLONE_INTO_CGROUP : 0),
-        .pidfd = (uint64_t)(uintptr_t)&child,
-        .exit_signal = SIGCHLD,
+        .flags = flags | (pidfd != NULL ? CLONE_PIDFD : 0) | (program->group >= 0 ? CLONE_INTO_CGROUP : 0),
+        .pidfd = (uint64_t)(uintptr_t)pidfd,
+        /* That of the caller itself for a child of its parent. */
+        .exit_signal = (flags & CLONE_PARENT) != 0 ? 0 : SIGCHLD,
         .cgroup = program->group >= 0 ? (uint64_t)program->group : 0,
     };
     /* No handler of the caller's may run in the child. */
@@ -84,13 +85,21 @@ pid_t opp_host_start(const opp_host_program *program, int *pidfd) {
     do count = read(report[0], &number, sizeof number);
     while (count < 0 && errno == EINTR);
     close(report[0]);
-    if (count == (ssize_t)sizeof number) {
-        while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR) {}
+    *failure = count == (ssize_t)sizeof number ? number : 0;
+    return (pid_t)pid;
+}
+
+pid_t opp_host_start(const opp_host_program *program, int *pidfd) {
+    int child = -1, failure = 0;
+    pid_t pid = opp_host_begin(program, 0, &child, &failure);
+    if (pid < 0) return pid;
+    if (failure != 0) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
         close(child);
-        return -number;
+        return -failure;
     }
     *pidfd = child;
-    return (pid_t)pid;
+    return pid;
 }
 
 int opp_host_pidfd_open(pid_t pid) {

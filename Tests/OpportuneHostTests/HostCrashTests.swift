@@ -77,10 +77,7 @@ import Testing
     defer { kill(pid, SIGKILL) }
     try host.ask(.suspend, "nap")
     let parent = host.process.processIdentifier
-    let warden = try #require(
-      ProcessTable.all().first {
-        $0.parent == parent && ProcessTable.command(of: $0.pid) == "opportune-ward"
-      })
+    let warden = try host.child("opportune-ward")
     warden.id.signal(SIGKILL)
     kill(parent, SIGKILL)
     host.process.waitUntilExit()
@@ -162,6 +159,14 @@ final class HostProgram {
 
   @discardableResult func ask(_ action: HostRequest.Action, _ name: String?) throws -> HostAnswer {
     try HostRequest(action, name: name).send(to: place.path)
+  }
+
+  /// Its warden, or its starter.
+  func child(_ command: String) throws -> ProcessStat {
+    let parent = process.processIdentifier
+    return try #require(
+      ProcessTable.all().first { $0.parent == parent && ProcessTable.command(of: $0.pid) == command },
+      "a host has a child \(command)")
   }
 
   /// Once all its apps have ended.

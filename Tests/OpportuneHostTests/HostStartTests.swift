@@ -255,8 +255,7 @@ import Testing
     // Not while a host lives, whose apps these are.
     let early = try sweep()
     #expect(early.status == 1 && early.said.contains("a host"), "\(early)")
-    let warden = try #require(
-      ProcessTable.all().first { $0.parent == host.process.processIdentifier }, "a host has a warden")
+    let warden = try host.child("opportune-ward")
     kill(warden.pid, SIGKILL)
     try await eventually("its end") { ProcessStat(of: warden.pid)?.hasEnded != false }
     kill(host.process.processIdentifier, SIGKILL)

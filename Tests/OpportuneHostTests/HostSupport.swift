@@ -19,14 +19,14 @@ final class Hosted {
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil, socket: String? = nil,
-    controllers: Set<String> = HostLeaf.controllers,
+    controllers: Set<String> = HostLeaf.controllers, starter: ProgramStarter? = nil,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil,
     notified: (@Sendable (FiredNotification) -> Void)? = nil, wallClock: (@Sendable () -> Double)? = nil
   ) throws {
     self.key = key
     var configuration = HostConfiguration()
-    configuration.backend = backend
+    (configuration.backend, configuration.starter) = (backend, starter)
     configuration.grace = grace
     configuration.locks = locks
     configuration.catalog = catalog

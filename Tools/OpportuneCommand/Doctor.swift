@@ -51,7 +51,9 @@ struct DoctorCommand: AsyncParsableCommand {
   private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
     var diagnosis = diagnosis
     diagnosis.add(
-      [PowerEvents.finding()] + displayFindings() + [busFinding(), limitFinding(), storageFinding()]
+      [PowerEvents.finding()] + displayFindings() + [
+        busFinding(), confinementFinding(), limitFinding(), storageFinding(),
+      ]
         + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
   }
@@ -94,6 +96,23 @@ private func busFinding() -> Diagnosis.Finding {
       .system, "D-Bus", .degraded, found: "\(name) does not answer (\(why))", cost: cost,
       remedy: "Install and start D-Bus, as apt install dbus does.")
   }
+}
+
+/// Whether `opportune host` gives up what it does not need; the one that runs, where one does.
+private func confinementFinding() -> Diagnosis.Finding {
+  let running = HostSocket.standardPath().flatMap {
+    try? HostRequest(.apps).send(to: $0, within: .milliseconds(500))
+  }
+  let topic = "what the host gives up"
+  if running?.confined == true {
+    return Diagnosis.Finding(
+      .system, topic, .ok, found: "opportune host runs under its filter of system calls")
+  }
+  return hostFinding(
+    topic, lack: running == nil ? Confinement.lack : "the host that runs has no filter of system calls",
+    may: "give up system calls that it does not make",
+    cost: "A fault in opportune host can be used for more.",
+    remedy: "A kernel with CONFIG_SECCOMP_FILTER; the host's first lines say what failed.")
 }
 
 /// Whether `opportune host` could take devices and network from background here.

@@ -81,6 +81,10 @@ struct HostCommand: ParsableCommand {
       manifest, they have no network there. With --background-storage, or by their manifest, they read and write no faster \
       than that there, where control groups can hold them to it.
 
+      The host gives up what it does not need: new privileges, capabilities, and by a filter system calls, as those that \
+      start programs. A small process beside it, opportune-start, starts apps by their manifests, with all that it was \
+      started with.
+
       On a display the app whose window has the focus is in front; a display that comes later is followed as well.
 
       Example: opportune host &
@@ -172,12 +176,17 @@ struct HostCommand: ParsableCommand {
 
     let running = Running()
     do {
+      // What it starts keeps what the host gives up. Both before the first thread.
+      let starter = sweep ? nil : try ProgramStarter()
+      do throws(ProcessHostError) { try Confinement.confine() } catch {
+        printToStandardError("Note: \(error.message)")
+      }
       // First: it says whether another host lives, whose apps are not to be touched.
       let listener = try HostSocket.open(
         at: path, say: printToStandardError, log: { printToStandardError("Note: \($0)") },
         host: { running.host })
       var configuration = HostConfiguration()
-      configuration.backend = backend
+      (configuration.backend, configuration.starter) = (backend, starter)
       (configuration.record, configuration.socket) = (path + ".apps", try socket.absolutePath())
       // Who is ended with its state saved is none that was left.
       if !sweep { configuration.states = HostSocket.stateFolder(of: path) }
@@ -232,7 +241,7 @@ struct HostCommand: ParsableCommand {
       running.host = nil
       bus?.stop()
       host.stop()
-      withExtendedLifetime(listener) {}
+      withExtendedLifetime((listener, starter)) {}
     } catch let error as PushError {
       throw Failure(error.message)
     } catch let error as ProcessHostError {

@@ -37,6 +37,20 @@ typedef struct opp_host_program {
  */
 pid_t opp_host_start(const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
 
+/*
+ * Starts a process that starts programs for the caller, with the privileges, the folder and the standard
+ * descriptors that the caller has now, whatever it gives up later. It ends when the caller does, or closes
+ * the descriptor that this returns. It is of no session of the caller's, and deaf to signals but SIGKILL. Its
+ * pid is the caller's to wait for. -EBADF where a standard descriptor is closed.
+ */
+int opp_host_starter_open(pid_t *_Nonnull starter);
+
+/*
+ * As opp_host_start, by that process; the program is a child of the caller. One thread at a time. -EPIPE
+ * where the starter has ended.
+ */
+pid_t opp_host_starter_start(int channel, const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
+
 /* A descriptor of a process, close-on-exec; and a signal to it. */
 int opp_host_pidfd_open(pid_t pid);
 int opp_host_pidfd_signal(int pidfd, int number);
@@ -150,6 +164,22 @@ int opp_host_limit_network(void);
  * caller is killed. -EINVAL before Linux 5.7, -EPERM where a group above allows no second program.
  */
 int opp_host_limit_attach(int program, int group, opp_host_limit limit);
+
+/* --- What the host gives up --------------------------------------------------------------------- */
+
+/*
+ * Takes from this process, all its threads and what it starts: new privileges by a program that it becomes
+ * (PR_SET_NO_NEW_PRIVS); the capabilities that no host needs, of the calling thread, so before others are
+ * made; and by a filter the system calls that no host makes, which fail by EPERM, execve() first of all.
+ * Cannot be undone. What fails keeps nothing else from being taken; returns the first -errno.
+ */
+int opp_host_confine(void);
+
+/* Whether the calling thread has no new privileges, and is under a filter of system calls. */
+int opp_host_is_confined(void);
+
+/* 0: the kernel takes such a filter, without a word of what this process may; else -errno. */
+int opp_host_filter_lack(void);
 
 /* --- The warden ------------------------------------------------------------------------------- */
 

@@ -17,9 +17,11 @@ final class GroupMaker {
   /// - Parameters:
   ///   - record: what is written down of the apps; `nil`: nothing.
   ///   - controllers: that are to be handed down to groups of version 2.
+  ///   - starter: a process that starts programs for the host, which is where the host is.
   /// - Throws: ``ProcessHostError``: `backend`, where the one that is asked for does not work.
   init(
-    key: String, backend: Backend, record: HostRecord? = nil, controllers: Set<String> = HostLeaf.controllers
+    key: String, backend: Backend, record: HostRecord? = nil, controllers: Set<String> = HostLeaf.controllers,
+    starter: pid_t? = nil
   ) throws(ProcessHostError) {
     self.key = key
     self.record = record
@@ -44,7 +46,7 @@ final class GroupMaker {
       notes.append("the warden of a host before has not ended, and may let go on what is suspended")
     }
     // After the warden, which has waited for the one of the host before.
-    let ours = Set([getpid()] + [warden?.pid].compactMap(\.self))
+    let ours = Set([getpid()] + [warden?.pid, starter].compactMap(\.self))
     leaf = tree.map { HostLeaf(below: $0.own, tree: $0.path, wanted: controllers, ours: ours) }
     if let note = leaf?.note { notes.append(note) }
     self.notes = notes

@@ -38,7 +38,7 @@ extension HostCore {
             var program = opp_host_program(
               path: file, argv: arguments, envp: environment, folder: start, group: folder,
               entrance: entrance, descriptors: (three[0], three[1], three[2]))
-            return opp_host_start(&program, &pidfd)
+            return configuration.starter?.start(&program, &pidfd) ?? opp_host_start(&program, &pidfd)
           }
         }
       }
@@ -47,6 +47,10 @@ extension HostCore {
       limits.lift([])
       group?.remove()
       memory?.remove()
+      if pid == -EPIPE, configuration.starter != nil {
+        throw ProcessHostError(
+          .system("'\(path)' is not started: the host's process opportune-start has ended", EPIPE))
+      }
       throw ProcessHostError(.program(path, -pid))
     }
     var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)

@@ -82,7 +82,8 @@ final class HostCore {
       maker = GroupMaker(ofNone: key)
     } else {
       maker = try GroupMaker(
-        key: key, backend: configuration.backend, record: record, controllers: configuration.controllers)
+        key: key, backend: configuration.backend, record: record, controllers: configuration.controllers,
+        starter: configuration.starter?.pid)
     }
     limits = BackgroundLimits(
       devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
@@ -148,7 +149,7 @@ final class HostCore {
     let name = try freeName(
       wanted ?? AppName.derived(from: ProcessTable.command(of: pid) ?? ""), isExact: isExact)
     guard pid > 1 else { throw ProcessHostError(.process(pid, "it is the system's first")) }
-    guard pid != getpid(), pid != maker.warden?.pid else {
+    guard pid != getpid(), pid != maker.warden?.pid, pid != configuration.starter?.pid else {
       throw ProcessHostError(.process(pid, "it is the host"))
     }
     guard let status = ProcessStat(of: pid), !status.hasEnded, let user = ProcessTable.user(of: pid) else {

@@ -201,6 +201,8 @@ package struct AppChange: Sendable, Hashable {
 package struct HostConfiguration: Sendable {
   /// How groups are made.
   package var backend = Backend.auto
+  /// What starts programs; `nil`: this process itself, which may not once it is confined.
+  package var starter: ProgramStarter?
   /// From SIGTERM to the kill of what is left.
   package var grace: Duration = .seconds(5)
   /// How long a program that has joined may take for each answer.

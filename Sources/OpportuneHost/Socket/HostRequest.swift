@@ -105,6 +105,8 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var error: String?
   /// To `apps`.
   package var apps: [AppEntry]?
+  /// To `apps`: whether the host has given up the privileges and system calls that it does not need.
+  package var confined: Bool?
   /// To `adopt` and `join`: the app's name.
   package var name: String?
   /// To `adopt`: for the variable `OPPORTUNE_APP` of the program's environment.
@@ -122,7 +124,7 @@ package struct HostAnswer: Sendable, Hashable, Codable {
   package var notes: [String]?
 
   package enum CodingKeys: String, CodingKey {
-    case ok, error, apps, name, mark, pid, message, reply, notes
+    case ok, error, apps, confined, name, mark, pid, message, reply, notes
     case wait = "again_s"
   }
 

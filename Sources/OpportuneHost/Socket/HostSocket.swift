@@ -109,6 +109,7 @@ package enum HostSocket {
     var answer = HostAnswer()
     if request.request == .apps {
       answer.apps = (host.apps() + (request.all == true ? host.known() : [])).sorted { $0.id < $1.id }
+      answer.confined = Confinement.isOn
       return answer
     }
     if request.request == .join { return .refused("join: nothing may be sent before its answer") }

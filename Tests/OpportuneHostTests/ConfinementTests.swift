@@ -1,0 +1,113 @@
+import Foundation
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneHost
+
+/// What `opportune host` gives up, and that what it starts has it all the same.
+@Suite(.bounded) struct ConfinementTests {
+  /// A line of /proc/PID/status, or of that of a thread.
+  private func field(_ name: String, of process: String) throws -> String {
+    let text = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+    let line = try #require(text.split(separator: "\n").first { $0.hasPrefix(name + ":") })
+    return line.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces)
+  }
+
+  @Test(.enabled(if: Confinement.lack == nil, "\(Confinement.lack ?? "")"))
+  func eachThreadOfTheHostIsUnderItsFilter() async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, .auto)
+    let pid = host.process.processIdentifier
+    // Once it has answered all its threads run.
+    #expect(try host.ask(.apps, nil).confined == true)
+    let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")
+    #expect(threads.count > 1)
+    for thread in threads {
+      #expect(try field("NoNewPrivs", of: "\(pid)/task/\(thread)") == "1")
+      #expect(try field("Seccomp", of: "\(pid)/task/\(thread)") == "2")
+      let capabilities = try #require(
+        UInt64(try field("CapPrm", of: "\(pid)/task/\(thread)"), radix: 16))
+      #expect(capabilities & (1 << 7 | 1 << 16) == 0, "CAP_SETUID, CAP_SYS_MODULE")
+    }
+    host.end()
+    #expect(host.process.terminationStatus == 0)
+  }
+
+  // R-MAN-07
+  @Test(arguments: Backends.usable) func whatItStartsKeepsWhatTheHostGivesUp(backend: Backend) async throws {
+    let (place, manifests) = (try Place(), try ManifestPlace())
+    // A program that becomes another user, as sudo does.
+    let other = manifests.path + "/id"
+    try FileManager.default.copyItem(atPath: "/usr/bin/id", toPath: other)
+    let mayChange = chown(other, 65534, 65534) == 0
+    try #require(chmod(other, 0o4755) == 0 && chmod(manifests.path, 0o755) == 0)
+    let file = manifests.path + "/user"
+    try manifests.script(
+      "\(other) -u > \(file).new; mv \(file).new \(file); exec sleep 600", manifests.path, name: "app")
+    try manifests.script("exit 3", manifests.path, name: "short")
+    let host = try await HostProgram(place, backend, options: ["--manifests", manifests.path])
+    let pid = try #require(try host.ask(.start, "app").pid)
+    for name in ["NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapBnd"] {
+      #expect(try field(name, of: "\(pid)") == field(name, of: "self"), "\(name)")
+    }
+    #expect(ProcessStat(of: pid)?.parent == host.process.processIdentifier)
+    try await eventually("its user") { FileManager.default.fileExists(atPath: file) }
+    let user = try String(contentsOfFile: file, encoding: .utf8)
+    #expect(user == (mayChange ? "65534\n" : "\(geteuid())\n"))
+    // The host reaps what it has not started itself.
+    let short = try #require(try host.ask(.start, "short").pid)
+    try await eventually("its end") { ProcessStat(of: short) == nil }
+    try host.ask(.terminate, "app")
+    let starter = try host.child("opportune-start").pid
+    try await host.endWhenEmpty()
+    #expect(host.process.terminationStatus == 0)
+    try await eventually("its starter's end") { ProcessStat(of: starter)?.hasEnded != false }
+  }
+
+  @Test func aStarterThatWasKilledIsNamed() async throws {
+    let (place, manifests) = (try Place(), try ManifestPlace())
+    try manifests.script("exec sleep 600", manifests.path, name: "app")
+    let host = try await HostProgram(place, .signals, options: ["--manifests", manifests.path])
+    let starter = try host.child("opportune-start").pid
+    let error = #expect(throws: PushError.self) {
+      try HostRequest(.adopt, name: nil).adopting(starter).send(to: place.path)
+    }
+    #expect(error?.message.contains("it is the host") == true)
+    kill(starter, SIGKILL)
+    try await eventually("its end") { ProcessStat(of: starter)?.hasEnded != false }
+    let failed = #expect(throws: PushError.self) { try host.ask(.start, "app") }
+    #expect(failed?.message.contains("opportune-start") == true, "\(failed?.message ?? "")")
+    host.end()
+    #expect(host.process.terminationStatus == 0)
+  }
+
+  @Test(arguments: Backends.usable) func theStarterIsAsTheHostItself(backend: Backend) async throws {
+    let hosted = try Hosted(backend, starter: try ProgramStarter())
+    let output = try Output()
+    // More than a socket takes at once.
+    let words = (0..<4000).map { "\($0)-" + String(repeating: "x", count: 200) }
+    let shell = try hosted.host.launch(
+      ["/bin/sh", "-c", "echo $# $1; exec sleep 600", "name"] + words, name: "app",
+      descriptors: [-1, output.written, -1])
+    #expect(try await output.lines(1) == ["4000 \(words[0])"])
+    #expect(hosted.entry()?.pids.contains(shell) == true)
+    let none = #expect(throws: ProcessHostError.self) {
+      try hosted.host.launch(["/no/such/program"], name: "none")
+    }
+    #expect(none?.code == .program("/no/such/program", ENOENT))
+    #expect(throws: ProcessHostError(.program("/", EACCES))) {
+      try hosted.host.launch(["/"], name: "folder")
+    }
+    #expect(hosted.host.apps().map(\.id) == ["app"])
+    try await hosted.end()
+  }
+}
+
+extension HostRequest {
+  fileprivate func adopting(_ pid: Int32) -> HostRequest {
+    var request = self
+    request.pid = pid
+    return request
+  }
+}
