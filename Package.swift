@@ -31,6 +31,8 @@ let package = Package(
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     // For programs that cooperate with the host of programs.
     .library(name: "OpportuneClient", targets: ["OpportuneClient"]),
+    // For tests of a policy of one's own.
+    .library(name: "OpportuneFuzz", targets: ["OpportuneFuzz"]),
     .library(name: "COpportune", targets: ["COpportune"]),
     // What CSupport/OpportuneC/Makefile makes libopportune of; for programs without Swift.
     .library(name: "OpportuneC", type: .static, targets: ["OpportuneC"]),
@@ -215,7 +217,7 @@ let package = Package(
     // The programs of docs/guide, all in one, so that they cost one link.
     .executableTarget(
       name: "Guide",
-      dependencies: ["Opportune", "OpportuneLocation", logging, metrics, metricsTestKit],
+      dependencies: ["Opportune", "OpportuneFuzz", "OpportuneLocation", logging, metrics, metricsTestKit],
       path: "docs/examples/Guide", packageAccess: false),
     .target(
       name: "TestSupport", dependencies: ["OpportuneBase", logging],

@@ -26,6 +26,10 @@ import Testing
       "enter, sure: true", "dwell, sure: true", "exit, sure: true", "the user is asked, and allows it",
       "runs: satellite", "maps was told: true",
     ],
+    "policy": ["held: true"] + (0...2).map { "one asks beside \($0), begins: true" }
+      + (1...3).reversed().map { "one of \($0) ends, lost: true" } + [
+        "one asks beside 0, begins: false", "none runs, and none may begin", "mended: 7 steps",
+      ],
     "reading": [
       "shutdown: jobsStillRunning", "ran: true, CPU time: true", "demoted: true", "workers replaced: true",
       "lock inversions: 0", "reported: true",

@@ -21,7 +21,7 @@ import Testing
   ///   - shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a second.
   ///   - steps: the most that its timeline has.
   private func expect(
-    _ property: some Property, tells words: String..., shrinking: UInt64 = 1000, steps: Int = .max,
+    _ property: some DrawnProperty, tells words: String..., shrinking: UInt64 = 1000, steps: Int = .max,
     sourceLocation: SourceLocation = #_sourceLocation
   ) async throws {
     let found = try await onOwnThread { () -> Finding? in

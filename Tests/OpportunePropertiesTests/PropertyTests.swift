@@ -103,7 +103,7 @@ import Testing
   }
 
   /// Fails the third time, and never again.
-  private final class Passing: Property {
+  private final class Passing: DrawnProperty {
     let name = "passing"
     let summary = "it is not the third time"
     let grain = 1
@@ -121,7 +121,7 @@ import Testing
   }
 
   /// An index that is out of range, as of a parser that trusts what it reads.
-  private struct Trapping: Property {
+  private struct Trapping: DrawnProperty {
     let name = "trapping"
     let summary = "a byte is not 7"
     let grain = 1

@@ -1,10 +1,10 @@
 import OpportuneBase
 
-/// A ``Property`` as a target.
+/// A property as a target.
 package struct PropertyTarget: FuzzTarget {
-  package let property: any Property
+  package let property: any DrawnProperty
 
-  package init(_ property: any Property) { self.property = property }
+  package init(_ property: any DrawnProperty) { self.property = property }
 
   package var name: String { property.name }
   package var summary: String { property.summary }
@@ -26,13 +26,13 @@ final class PropertyFuzzer: Fuzzer {
   /// Each trap costs a thread.
   private static let trapsMax = 1000
 
-  private let property: any Property
+  private let property: any DrawnProperty
   private var failing: [UInt8] = []
   /// How the failure that was seen last went: what depends on the schedule may not come again.
   private var seen: (message: String, steps: [String]) = ("", [])
   private var traps = 0
 
-  init(_ property: any Property) { self.property = property }
+  init(_ property: any DrawnProperty) { self.property = property }
 
   func fuzz(
     seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
@@ -62,6 +62,11 @@ final class PropertyFuzzer: Fuzzer {
   }
 
   func shrunkFinding(milliseconds: UInt64) -> Finding {
+    let failure = shrunkFailure(milliseconds: milliseconds)
+    return Finding(failure.input, of: property, failure.message, failure.steps)
+  }
+
+  func shrunkFailure(milliseconds: UInt64) -> PropertyFailure {
     let end = SystemClock.now() + milliseconds * 1_000_000
     let shrinker = InputShrinker(head: property.head, grain: property.grain)
     failing = shrinker.shrink(failing) { input in
@@ -72,9 +77,10 @@ final class PropertyFuzzer: Fuzzer {
       self.traps += 1
       return true
     }
-    if let finding = finding(failing) { return finding }
+    let (failure, steps) = run(failing, keepsSteps: true)
+    if let failure { return PropertyFailure(message: failure, input: failing, steps: steps) }
     let message = "\(seen.message) (it does not fail again: it depends on more than its input)"
-    return Finding(failing, of: property, message, seen.steps)
+    return PropertyFailure(message: message, input: failing, steps: seen.steps)
   }
 
   func replay(_ example: String) throws(FuzzError) -> ExampleRun {
@@ -82,11 +88,6 @@ final class PropertyFuzzer: Fuzzer {
     let (failure, steps) = run(input, keepsSteps: true)
     let finding = failure.map { Finding(input, of: property, $0, steps) }
     return ExampleRun(finding: finding, timeline: finding?.timeline ?? Finding.numbered(steps), misfit: nil)
-  }
-
-  private func finding(_ input: [UInt8]) -> Finding? {
-    let (failure, steps) = run(input, keepsSteps: true)
-    return failure.map { Finding(input, of: property, $0, steps) }
   }
 
   /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil, and the
@@ -114,7 +115,7 @@ extension Finding {
       timeline: Self.numbered(steps) + "\n       FAILS: \(message)")
   }
 
-  fileprivate static func numbered(_ steps: [String]) -> String {
+  static func numbered(_ steps: [String]) -> String {
     var numbered = steps.enumerated().map { index, step in "\(index + 1)".padded(before: 5) + "  " + step }
     // What goes round and round says the same again and again.
     if numbered.count > 400 { numbered.replaceSubrange(200..<numbered.count - 200, with: ["    …"]) }

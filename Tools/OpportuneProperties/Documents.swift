@@ -5,7 +5,7 @@ import OpportuneFuzz
 /// A property of a parser. Random bytes seldom get past the first test of one, so after a first byte that
 /// says which the input is either bytes from which a document with a known meaning is made, or a document
 /// whole: a valid one, changed here and there.
-protocol DocumentProperty: Property {
+protocol DocumentProperty: DrawnProperty {
   /// Valid documents, and what is put into them.
   static var fixtures: [[UInt8]] { get }
   static var words: [String] { get }

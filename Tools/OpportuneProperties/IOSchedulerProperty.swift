@@ -4,7 +4,7 @@ import OpportuneIO
 import OpportuneModels
 
 /// Random requests, ends, cancellations and changes of state, against ``IOSchedulerModel``.
-struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
+struct IOSchedulerProperty<Subject: RequestScheduler>: DrawnProperty {
   let name: String
   let isCanary: Bool
   let head = 8

@@ -4,7 +4,7 @@ import OpportuneScheduler
 
 /// Random waits for locks over virtual time, against what ``InversionPolicy`` promises: of fresh, demoted and
 /// sunk foreground work and of the background; and who leaves the CPU of a holder that cannot be raised.
-struct InversionProperty: Property {
+struct InversionProperty: DrawnProperty {
   let name = "inversions"
   let summary =
     "Who holds what the foreground waits for is helped, nobody else, each for no longer than the limit, and each "

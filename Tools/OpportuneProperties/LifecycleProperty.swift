@@ -4,7 +4,7 @@ import OpportuneFuzz
 import OpportuneModels
 
 /// Random events of four apps in virtual time, against ``LifecycleModel``.
-struct LifecycleProperty: Property {
+struct LifecycleProperty: DrawnProperty {
   let name = "lifecycle"
   let summary =
     "Nothing starts or reaches an app that is suspended, hibernated or gone; callbacks in their order; each task ends "

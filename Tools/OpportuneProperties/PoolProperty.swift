@@ -5,7 +5,7 @@ import OpportuneScheduler
 
 /// Random hogs, short jobs, floods of them, jobs on trial and jobs that block, of the pools of the foreground
 /// and the background in virtual time, against what ``PoolPolicy`` promises; see ``PoolModel``.
-struct PoolProperty: Property {
+struct PoolProperty: DrawnProperty {
   let name = "pool-policy"
   let summary =
     "No run token is lost, there is one spare worker at most, each step is for a worker that it fits; each fresh "

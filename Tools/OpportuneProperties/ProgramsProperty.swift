@@ -8,7 +8,7 @@ import Synchronization
 
 /// What several programs say to a host of processes, sense and nonsense, and what its user asks for, in
 /// virtual time: see ``VirtualPrograms``.
-struct ProgramsProperty: Property {
+struct ProgramsProperty: DrawnProperty {
   let name = "programs"
   let summary =
     "Whatever programs say to their host: what is suspended is stopped, what runs is not; each answer counts once, each "

@@ -5,7 +5,7 @@ import OpportuneFuzz
 import OpportuneReplay
 
 /// Recordings of devices: databases of each known format with any values in them, and damaged ones.
-struct RecordingProperty: Property {
+struct RecordingProperty: DrawnProperty {
   let name = "recording"
   let summary =
     "A recorded database, whatever its cells hold, is read in the order of its times or refused with a reason; an "

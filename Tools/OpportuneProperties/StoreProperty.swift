@@ -5,7 +5,7 @@ import OpportuneModels
 
 /// Operations on a hibernation store, crashes that keep any part of what was not synchronised, failures and
 /// damage.
-struct StoreProperty: Property {
+struct StoreProperty: DrawnProperty {
   let name = "store"
   let summary =
     "After a crash, a failure or anything else each app is in the hibernation store as it was before the last "

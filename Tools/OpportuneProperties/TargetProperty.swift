@@ -3,7 +3,7 @@ import OpportuneFuzz
 import OpportuneScheduler
 
 /// Random readings of a target over virtual time, against what ``TargetPolicy`` promises.
-struct TargetProperty: Property {
+struct TargetProperty: DrawnProperty {
   let name = "targets"
   let summary =
     "Background has one worker at least and all at most; it loses some only after requests were late, and gains a "

@@ -3,7 +3,7 @@ import OpportuneFuzz
 
 /// A property of what real threads do: the bytes choose what is done, and a world does it on the library
 /// itself. When the threads come to it is left to them.
-protocol ThreadsProperty: Property {
+protocol ThreadsProperty: DrawnProperty {
   associatedtype World: ThreadsWorld where World.Subject == Self
 
   /// More steps than these are not done.

@@ -1,0 +1,58 @@
+import OpportuneBase
+
+/// How a ``Property`` does not hold, by the smallest input that was found.
+public struct PropertyFailure: Sendable, Equatable, CustomStringConvertible {
+  /// What is wrong: what the ``Violation`` says, a trap, or that there is no end.
+  public let message: String
+  /// ``Property/check(_:_:)`` fails by it again, unless it depends on more than its input.
+  public let input: [UInt8]
+  /// What was done, as it was told to the log.
+  public let steps: [String]
+
+  /// The steps, and what is wrong, for people.
+  public var description: String { Finding.numbered(steps) + "\n       FAILS: \(message)" }
+}
+
+extension Property {
+  /// Checks random inputs of up to 200 steps, until one fails or so many have held. What fails is made
+  /// smaller, for 20 s at most: fewer steps first, then smaller numbers.
+  ///
+  /// Blocks its caller; the inputs are checked on threads of its own. A trap in ``check(_:_:)``, or an input
+  /// that is not done after 20 s, is a failure and ends no program; its thread and what that holds are lost.
+  ///
+  /// - Parameters:
+  ///   - seed: what the inputs follow from: the same seed, the same inputs.
+  ///   - executions: how many; at least 1.
+  /// - Returns: what fails, or nil.
+  public func fuzz(seed: UInt64 = 1, executions: Int) -> PropertyFailure? {
+    precondition(executions >= 1, "executions is \(executions); expected at least 1")
+    precondition(grain >= 1, "grain of the property '\(name)' is \(grain); expected at least 1")
+    precondition(head >= 0, "head of the property '\(name)' is \(head); expected at least 0")
+    let fuzzer = PropertyFuzzer(RandomSteps(property: self))
+    let executions = UInt64(executions)
+    var done: UInt64 = 0
+    while done < executions {
+      let (figures, failed) = fuzzer.fuzz(
+        seed: seed, first: done, milliseconds: 1000, executions: executions - done)
+      if failed { return fuzzer.shrunkFailure(milliseconds: 20_000) }
+      done += figures.executions
+    }
+    return nil
+  }
+}
+
+/// A property of others, with inputs for it.
+private struct RandomSteps: DrawnProperty {
+  let property: any Property
+
+  var name: String { property.name }
+  var summary: String { "" }
+  var grain: Int { property.grain }
+  var head: Int { property.head }
+
+  func draw(_ generator: inout SplitMix64) -> [UInt8] {
+    generator.bytes(head + grain * Int.random(in: 1...200, using: &generator))
+  }
+
+  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) { try property.check(input, &log) }
+}
