@@ -123,7 +123,9 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     }
 }
 
-int64_t opp_thread_own_voluntary_switches(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : -errno;
+int opp_thread_meter_read_own(const opp_thread_meter *meter, opp_thread_usage *usage, int64_t *switches) {
+    int result = opp_thread_meter_read(meter, usage);
+    struct rusage own;
+    if (result == 0) *switches = getrusage(RUSAGE_THREAD, &own) == 0 ? own.ru_nvcsw : -errno;
+    return result;
 }

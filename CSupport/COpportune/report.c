@@ -96,19 +96,23 @@ void opp_report_begin(opp_report *report, const opp_report_job *job) {
     opp_store(&report->sequence, sequence + 1, seq_cst);
 }
 
-uint64_t opp_report_end(opp_report *report) {
+opp_report_ended opp_report_end(opp_report *report) {
     uint64_t sequence = opp_load(&report->sequence, relaxed); /* its own */
     OPP_ASSERT(sequence & 1);
     /* [claim] seq_cst, both: pair with opp_report_begin_change(), which claims before it looks at the number.
      * Either it sees the even number, or this load the claim. */
     opp_store(&report->sequence, sequence + 1, seq_cst);
-    if (opp_load(&report->change, seq_cst) == CHANGE_NONE) return 0;
-    uint64_t word = opp_report_settled(report);
+    bool is_changed = opp_load(&report->change, seq_cst) != CHANGE_NONE;
+    opp_report_ended ended = {.priority = is_changed ? opp_report_settled(report) : 0};
+    ended.depth = opp_report_depth(report);
+    /* relaxed: the number alone tells; the two count with atomics. */
+    ended.left_class = opp_load(&report->left_class, relaxed) == sequence;
+    if (!is_changed) return ended;
     /* relaxed: the monitor claims nothing more of this job; and a claim that begins now, and is overwritten
      * here, finds that the job has ended. */
     opp_store(&report->change, CHANGE_NONE, relaxed);
     opp_store(&report->changed_to, 0, relaxed);
-    return word;
+    return ended;
 }
 
 uint64_t opp_report_settled(opp_report *report) {
@@ -130,11 +134,6 @@ uint64_t opp_report_keep_priority(opp_report *report) {
 uint64_t opp_report_release_priority(opp_report *report) {
     opp_store(&report->keeps, false, seq_cst);
     return opp_load(&report->change, seq_cst) == CHANGE_NONE ? 0 : opp_report_settled(report);
-}
-
-bool opp_report_ended_out_of_class(const opp_report *report) {
-    /* relaxed: the number alone tells; the two count with atomics. */
-    return opp_load(&report->left_class, relaxed) == opp_load(&report->sequence, relaxed) - 1;
 }
 
 void opp_report_add_ordinary(opp_report *report, uint64_t cpu_ns) {
@@ -240,7 +239,7 @@ bool opp_report_deepen(opp_report *report, uint64_t sequence, uint32_t depth, ui
 
 bool opp_report_leave_class(opp_report *report, uint64_t sequence) {
     if (!opp_report_is_inside(report, sequence)) return false;
-    opp_store(&report->left_class, sequence, relaxed); /* see opp_report_ended_out_of_class() */
+    opp_store(&report->left_class, sequence, relaxed); /* see opp_report_end() */
     return true;
 }
 

@@ -31,6 +31,12 @@ void opp_stats_add(opp_stats *stats, uint8_t band, opp_counter counter, uint64_t
     opp_add(&stats->band[band].counter[counter], amount, relaxed);
 }
 
+void opp_stats_add_jobs(opp_stats *stats, uint8_t band, uint64_t jobs, uint64_t cpu_ns, uint64_t stolen) {
+    opp_stats_add(stats, band, OPP_COUNTER_JOBS, jobs);
+    opp_stats_add(stats, band, OPP_COUNTER_CPU_NS, cpu_ns);
+    if (stolen > 0) opp_stats_add(stats, band, OPP_COUNTER_STOLEN, stolen);
+}
+
 bool opp_stats_is_sample(void) {
     /* Random, not every eighth: the jobs of a thread often follow a pattern. A full-period generator with
      * good top bits. */

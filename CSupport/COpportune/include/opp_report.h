@@ -30,6 +30,15 @@ typedef struct opp_reading {
     opp_report_job job;
 } opp_reading;
 
+/* What the monitor has made of a job until its end. */
+typedef struct opp_report_ended {
+    uint64_t priority; /* given to the thread, as it was told to opp_report_end_change(); 0: none */
+    uint32_t depth;
+    /* The job had left the real-time foreground: then the monitor has counted its time there. If the two meet
+     * it may be counted twice, but not missed. */
+    bool left_class;
+} opp_report_ended;
+
 opp_report *_Nullable opp_report_create(void);
 /* Destroys the meter as well. */
 void opp_report_destroy(opp_report *_Nonnull report);
@@ -41,12 +50,11 @@ void opp_report_start(opp_report *_Nonnull report, int32_t thread, opp_thread_me
 
 void opp_report_begin(opp_report *_Nonnull report, const opp_report_job *_Nonnull job);
 
-/* The job has ended. Returns the priority that the monitor has given to the thread meanwhile, as it was told
- * to opp_report_end_change(); 0 where it has given none. */
-uint64_t opp_report_end(opp_report *_Nonnull report);
+/* The job has ended. */
+opp_report_ended opp_report_end(opp_report *_Nonnull report);
 
-/* The same of the job that still runs: waits for a change that has begun, and returns the last. To be asked
- * again once the worker has changed the priority itself. */
+/* Waits for a change that has begun, and returns the last priority that the monitor has given to the job that
+ * still runs; 0: none. To be asked again once the worker has changed the priority itself. */
 uint64_t opp_report_settled(opp_report *_Nonnull report);
 
 /* The running job keeps the thread's priority, which the worker may change: what the monitor gives takes
@@ -54,10 +62,6 @@ uint64_t opp_report_settled(opp_report *_Nonnull report);
  * none; after the release the worker applies it, and asks opp_report_settled() once more. */
 uint64_t opp_report_keep_priority(opp_report *_Nonnull report);
 uint64_t opp_report_release_priority(opp_report *_Nonnull report);
-
-/* Whether the job that has just ended had left the real-time foreground before: then the monitor has counted
- * its time there. If the two meet it may be counted twice, but not missed. */
-bool opp_report_ended_out_of_class(const opp_report *_Nonnull report);
 
 /* Counts a job that was neither a hog nor blocked for long. */
 void opp_report_add_ordinary(opp_report *_Nonnull report, uint64_t cpu_ns);

@@ -38,6 +38,9 @@ typedef struct opp_stats_values {
 opp_stats *_Nullable opp_stats_create(void);
 void opp_stats_destroy(opp_stats *_Nonnull stats);
 void opp_stats_add(opp_stats *_Nonnull stats, uint8_t band, opp_counter counter, uint64_t amount);
+/* Counts jobs that have ended: how many, their CPU time, and how many of them were stolen. */
+void opp_stats_add_jobs(opp_stats *_Nonnull stats, uint8_t band, uint64_t jobs, uint64_t cpu_ns,
+                        uint64_t stolen);
 /* Whether the queueing time of the caller's next job is measured: one in eight, at random, of each thread's
  * jobs. */
 bool opp_stats_is_sample(void);

@@ -117,15 +117,15 @@ static void report_work(bool raises) {
     state.armed = state.begun;
     if (raises) raise_for_a_moment();
     state.leaves = state.begun;
-    uint64_t changed = opp_report_end(state.report);
-    if (changed != 0) state.applied = (uint32_t)changed;
+    opp_report_ended ended = opp_report_end(state.report);
+    if (ended.priority != 0) state.applied = (uint32_t)ended.priority;
     expect_known_priority("after");
-    uint32_t depth = opp_report_depth(state.report);
+    uint32_t depth = ended.depth;
     uint64_t off = opp_report_off_when_deepened(state.report);
     if (depth > MOST_JOBS && off < depth)
         oppx_fail("after job %u, lowered to %u, its time off the CPU is that of %u", state.begun, depth,
                   (uint32_t)off);
-    if (!opp_report_ended_out_of_class(state.report)) state.counted[state.begun] = true;
+    if (!ended.left_class) state.counted[state.begun] = true;
     state.ended = state.begun;
 }
 

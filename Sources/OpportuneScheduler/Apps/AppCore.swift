@@ -133,28 +133,29 @@ final class AppCore: @unchecked Sendable {
         // The task ran in another app and has hopped to this one. It continues once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
-        if awaited.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: worker) {
+        if awaited.push(to: self, place, band, rank: rank, producer: producer, stamp: stamp, by: worker) {
           return true
         }
         record.endWait()
         return false
       }
       let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
-      return push(entry, to: place, rank: rank, producer: producer, by: taker)
+      return push(entry, to: place, band, rank: rank, producer: producer, by: taker)
     }
     let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
     if !isActor {
       tree.willQueue(promotable)
       tree.forEachDonor { donor in
-        let rank = engine.rank(base, band: donor.band, depth: depth)
+        let donorBand = donor.band
+        let rank = engine.rank(base, band: donorBand, depth: depth)
         _ = promotable.push(
-          to: donor, donor.raw, rank: rank, producer: producer, stamp: stamp, by: taker)
+          to: donor, donor.raw, donorBand, rank: rank, producer: producer, stamp: stamp, by: taker)
       }
     }
     // Always queue it in the app's own queue as well: a donor may be suspended before a worker takes the job
     // there.
     if promotable.push(
-      to: self, place, rank: rank, producer: producer, stamp: stamp, by: taker)
+      to: self, place, band, rank: rank, producer: producer, stamp: stamp, by: taker)
     {
       return true
     }
@@ -185,26 +186,28 @@ final class AppCore: @unchecked Sendable {
     let closure = Unmanaged.passRetained(
       Closure(app: self, identity: identity, body: body, cancelled: cancelled))
     let entry = JobEntry(.closure, closure.toOpaque(), base: base, queuedAt: statistics.stamp(here))
-    guard push(entry, to: raw, rank: rank, producer: producer, by: nil) else {
+    guard push(entry, to: raw, band, rank: rank, producer: producer, by: nil) else {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
     statistics.add(.submitted, 1, in: band)
   }
 
-  /// Queues an entry and wakes a worker for it. No worker is woken if `worker` itself takes the entry next.
+  /// Queues an entry and wakes a worker for it, which is counted in `band`. No worker is woken if `worker`
+  /// itself takes the entry next.
   func push(
-    _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, producer: OpaquePointer, by worker: Worker?
+    _ entry: JobEntry, to place: OpaquePointer, _ band: Band, rank: UInt8, producer: OpaquePointer,
+    by worker: Worker?
   ) -> Bool {
     let submitted = opp_submit(producer, place, rank, entry.raw, worker?.raw)
     guard submitted.level >= 0 else { return false }
-    if submitted.wake != .OPP_WAKE_NOTHING { carryOut(submitted) }
+    if submitted.wake != .OPP_WAKE_NOTHING { carryOut(submitted, band) }
     engine.dropIfClosed()
     return true
   }
 
   /// Carries out what the C core asks for after a submission: count a wake-up, or start a worker.
-  @inline(never) private func carryOut(_ submitted: opp_submitted) {
+  @inline(never) private func carryOut(_ submitted: opp_submitted, _ band: Band) {
     if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
     if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.carryOut(submitted.wake, in: pool) }
   }
@@ -319,17 +322,5 @@ private final class AwaitedJob: QueuedObject, @unchecked Sendable {
   override func abandon() {
     app.record.endWait()
     globalConcurrentExecutor.enqueue(job)
-  }
-}
-
-extension JobEntry {
-  /// The key of this job's account; 0 for jobs that have none.
-  var identity: UInt64 {
-    switch kind {
-    case .task: opp_runtime_task_id(pointer)
-    case .closure: Unmanaged<Closure>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
-    case .strand: Unmanaged<Strand>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
-    case .object: Unmanaged<QueuedObject>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
-    }
   }
 }

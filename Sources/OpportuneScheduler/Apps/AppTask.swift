@@ -279,7 +279,7 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
 
   /// Queues another entry: in a donor's queue, or at a higher rank.
   func pushAgain(to owner: AppCore, _ base: BasePriority, rank: UInt8, _ producer: OpaquePointer) {
-    _ = push(to: owner, owner.raw, as: base, rank: rank, producer: producer, stamp: nil, by: nil)
+    _ = push(to: owner, owner.raw, owner.band, as: base, rank: rank, producer: producer, stamp: nil, by: nil)
   }
 
   /// seqCst: pairs with claim(); see TaskTree.queueAgain().

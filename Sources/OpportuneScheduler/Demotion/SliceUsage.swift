@@ -56,16 +56,17 @@ struct SliceUsage {
   mutating func anchor(_ meter: OpaquePointer?) {
     guard let meter else { return }
     var usage = opp_thread_usage()
-    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
-    renew(usage)
+    var switches: Int64 = 0
+    guard opp_thread_meter_read_own(meter, &usage, &switches) == 0 else { return }
+    renew(usage, switches)
   }
 
-  private mutating func renew(_ usage: opp_thread_usage) {
+  private mutating func renew(_ usage: opp_thread_usage, _ switches: Int64) {
     anchorCPU = usage.cpu_ns
     anchorWait = usage.wait_ns &+ shortWaits
     uncounted = 0
     isUsed = false
-    switchesAtAnchor = opp_thread_own_voluntary_switches()
+    switchesAtAnchor = switches
   }
 
   /// The thread has slept since the anchor was renewed, which was one voluntary switch. One that waits for
@@ -131,13 +132,16 @@ struct SliceUsage {
     charge = max(cpu, 1)
     uncounted += wall - cpu
     var usage = opp_thread_usage()
-    guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
+    var switches: Int64 = 0
+    guard uncounted >= Self.offMeasured, opp_thread_meter_read_own(meter, &usage, &switches) == 0 else {
+      return (cpu, 0)
+    }
     // A thread that did not give up the CPU voluntarily was not blocked. Time that neither clock counted was
     // then taken by the machine's host.
     let waited = usage.wait_ns &+ shortWaits &- anchorWait
     let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(waited))
-    renew(usage)
-    return (cpu, switchesAtAnchor != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
+    renew(usage, switches)
+    return (cpu, switches != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
   }
 
   /// The thread's CPU time at the anchor, for the monitor's estimate of the running slice.
@@ -170,9 +174,7 @@ struct StatisticsBatch {
 
   mutating func flush() {
     guard jobs > 0, let block else { return }
-    block.add(.jobs, jobs, in: band)
-    block.add(.cpuNanoseconds, cpu, in: band)
-    block.add(.stolen, stolen, in: band)
+    block.addJobs(jobs, cpu: cpu, stolen: stolen, in: band)
     (jobs, cpu, stolen) = (0, 0, 0)
   }
 }

@@ -45,6 +45,11 @@ final class StatisticsBlock: @unchecked Sendable {
     if amount > 0, let raw { opp_stats_add(raw, band.rawValue, counter.raw, amount) }
   }
 
+  /// Counts jobs that have ended, with their CPU time in nanoseconds.
+  func addJobs(_ jobs: UInt64, cpu: UInt64, stolen: UInt64, in band: Band) {
+    if let raw { opp_stats_add_jobs(raw, band.rawValue, jobs, cpu, stolen) }
+  }
+
   /// The current time, if the queueing time of the caller's job is to be measured (one job in eight);
   /// otherwise nil.
   func stamp() -> UInt64? { raw != nil && opp_stats_is_sample() ? opp_now_ns() : nil }

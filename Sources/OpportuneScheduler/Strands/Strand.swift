@@ -238,9 +238,10 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let engine = app.engine
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: nil, movesOn: false, origin: nil, app: app)
-    let rank = engine.rank(base, band: place.band, depth: depth)
+    let band = place.band
+    let rank = engine.rank(base, band: band, depth: depth)
     let isOwn = worker?.isLeaving ?? false
-    return place.push(entry, to: place.raw, rank: rank, producer: producer, by: isOwn ? worker : nil)
+    return place.push(entry, to: place.raw, band, rank: rank, producer: producer, by: isOwn ? worker : nil)
   }
 
   // MARK: Running

@@ -1,4 +1,5 @@
 internal import COpportune
+internal import COpportuneRuntime
 
 /// An entry of the run queue for one job: a pointer whose low bits tell the kind of its target, and a tag.
 /// The tag has the job's base priority and, for one job in eight, the time of queueing. The depth of demotion
@@ -55,6 +56,16 @@ struct JobEntry: @unchecked Sendable {
 
   @inline(__always) var kind: Kind { Kind(rawValue: UInt(bitPattern: raw.ptr) & 3).unsafelyUnwrapped }
 
+  /// The key of this job's account; 0 for jobs that have none.
+  var identity: UInt64 {
+    switch kind {
+    case .task: opp_runtime_task_id(pointer)
+    case .closure: Unmanaged<Closure>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .strand: Unmanaged<Strand>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .object: Unmanaged<QueuedObject>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    }
+  }
+
   var base: BasePriority { BasePriority(index: UInt8(raw.tag & 7)) }
 
   /// Whether an app of a higher band waits for the job. Strands' queues only.
@@ -91,13 +102,12 @@ class QueuedObject: @unchecked Sendable {
   /// - Parameter raised: the base priority of this entry, where it differs from the object's.
   /// - Returns: false where memory is short; then nothing was queued.
   func push(
-    to owner: AppCore, _ place: OpaquePointer, as raised: BasePriority? = nil, rank: UInt8,
-    producer: OpaquePointer,
-    stamp: UInt64?, by worker: Worker?
+    to owner: AppCore, _ place: OpaquePointer, _ band: Band, as raised: BasePriority? = nil, rank: UInt8,
+    producer: OpaquePointer, stamp: UInt64?, by worker: Worker?
   ) -> Bool {
     let retained = Unmanaged<QueuedObject>.passRetained(self)
     let entry = JobEntry(.object, retained.toOpaque(), base: raised ?? base, queuedAt: stamp)
-    if owner.push(entry, to: place, rank: rank, producer: producer, by: worker) { return true }
+    if owner.push(entry, to: place, band, rank: rank, producer: producer, by: worker) { return true }
     retained.release()
     return false
   }

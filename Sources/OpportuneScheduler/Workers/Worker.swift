@@ -24,6 +24,8 @@ final class Worker: @unchecked Sendable {
   // Accessed by the worker's own thread only.
   private var consumer: OpaquePointer?
   private(set) var producer: OpaquePointer?
+  /// The thread's meter, which `report` owns.
+  private var meter: OpaquePointer?
   // No two accesses to `usage` overlap. The runtime's exclusivity check would cost each slice about 30 ns.
   @exclusivity(unchecked) private var usage = SliceUsage()
   @exclusivity(unchecked) private var batch = StatisticsBatch()
@@ -159,7 +161,7 @@ final class Worker: @unchecked Sendable {
   /// The CPU time that a task has used inside a default actor which it leaves now. An actor's slice has no
   /// identity, so this time is charged to nothing else.
   func cpuTimeOnActor(until now: UInt64) -> UInt64 {
-    identity == 0 ? usage.part(until: now, meter: report.meter) : 0
+    identity == 0 ? usage.part(until: now, meter: meter) : 0
   }
 
   // MARK: The thread
@@ -175,8 +177,9 @@ final class Worker: @unchecked Sendable {
     if let producer {
       consumer = engine.topology.withDistances(from: node) { opp_consumer_create(engine.core, producer, $0) }
     }
-    report.start(threadID: opp_thread_id(), meter: opp_thread_meter_create())
-    usage.anchor(report.meter)
+    meter = opp_thread_meter_create()
+    report.start(threadID: opp_thread_id(), meter: meter)
+    usage.anchor(meter)
     if let consumer {
       opp_worker_begin(raw, consumer)
       loop()
@@ -224,7 +227,7 @@ final class Worker: @unchecked Sendable {
       var parked = opp_worker_begin_park(raw)
       if parked == .OPP_PARKED_SLEEPS {
         // Before the sleep and not after it, where a job waits for these system calls.
-        usage.anchorIfUsed(report.meter)
+        usage.anchorIfUsed(meter)
         leaveForeground(at: since ?? 0)
         repeat {
           var harvest = opp_harvest()
@@ -332,7 +335,7 @@ final class Worker: @unchecked Sendable {
     // The job may end on another worker before this call returns.
     let held = Unmanaged.passRetained(app)
     defer { held.release() }
-    guard app.push(entry, to: taken.app, rank: rank, producer: producer, by: self) else { return false }
+    guard app.push(entry, to: taken.app, band, rank: rank, producer: producer, by: self) else { return false }
     // No job pays for it: there may be thousands of them, before one that a person waits for. The clock goes
     // on meanwhile, so that the app's turn ends and ready descriptors are looked for.
     lastEnd = opp_now_ns()
@@ -357,7 +360,7 @@ final class Worker: @unchecked Sendable {
     hasAccount = engine.accounts.begin(identity, account, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
-    usage.began(at: start, isDemoted: depth > 0, meter: report.meter)
+    usage.began(at: start, isDemoted: depth > 0, meter: meter)
     // In the background pool demoted foreground work needs no place beside the run tokens, only its own
     // kernel priority.
     if depth > 0, pool.demotedMask != 0 {
@@ -438,9 +441,9 @@ final class Worker: @unchecked Sendable {
   }
 
   /// The job has ended. What the monitor has taken from the class it has counted itself.
-  private func leave(_ realTime: RealTimeForeground, cpu: UInt64) {
+  private func leave(_ realTime: RealTimeForeground, cpu: UInt64, isCounted: Bool) {
     isInClass = false
-    guard !report.endedOutOfClass else { return }
+    guard !isCounted else { return }
     realTime.add(cpu)
     unslept += cpu
   }
@@ -465,10 +468,10 @@ final class Worker: @unchecked Sendable {
   private func end(_ entry: JobEntry, _ taken: opp_taken) {
     let time = opp_now_ns()
     lastEnd = time
-    let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
-    if let changed = report.end() { isNow(changed) }
-    if isInClass, let realTime { leave(realTime, cpu: cpu) }
-    let depth = report.depth  // the monitor does not change it any more
+    let (cpu, offCPU) = usage.ended(at: time, meter: meter)
+    let (changed, depth, leftClass) = report.end()
+    if let changed { isNow(changed) }
+    if isInClass, let realTime { leave(realTime, cpu: cpu, isCounted: leftClass) }
     if isOnTrial { endTrial() }
     batch.ended(cpu: cpu)
     if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) {

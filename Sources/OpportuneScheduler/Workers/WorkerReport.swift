@@ -46,15 +46,14 @@ final class WorkerReport: @unchecked Sendable {
   }
 
   /// Ends the report of the job. Returns the kernel priority that the monitor has given to the thread
-  /// meanwhile, if any.
-  func end() -> KernelPriority? {
-    let word = opp_report_end(raw)
-    return word == 0 ? nil : KernelPriority(word: word)
+  /// meanwhile, if any; the job's depth; and whether it left the real-time foreground before, where the
+  /// monitor has counted its time there. If the two meet it may be counted twice, but not missed.
+  @inline(__always) func end() -> (changed: KernelPriority?, depth: Int, leftClass: Bool) {
+    let ended = opp_report_end(raw)
+    return (
+      ended.priority == 0 ? nil : KernelPriority(word: ended.priority), Int(ended.depth), ended.left_class
+    )
   }
-
-  /// Whether the job that has just ended left the real-time foreground before: then the monitor has counted
-  /// its time there. If the two meet it may be counted twice, but not missed.
-  var endedOutOfClass: Bool { opp_report_ended_out_of_class(raw) }
 
   /// Counts an ordinary job: one that has kept the run token with which it began, or has given it to fresh
   /// work, so it was neither a hog nor blocked for long.
