@@ -179,8 +179,7 @@ final class Monitor: @unchecked Sendable {
 
   /// A job of this kind is inside a worker: look soon whether the foreground waits for a lock of lower work,
   /// where both run.
-  // Inlined, with armLocks(_:): a call would retain and release the monitor, whose count all threads share.
-  @inline(__always) func armLocksIfDue(_ kind: LockWatch.Kinds) {
+  func armLocksIfDue(_ kind: LockWatch.Kinds) {
     // seqCst, each: the job was published before. Of two that begin at once one sees the other's kind; and
     // see agree().
     var kinds = kindsInside.load(ordering: .sequentiallyConsistent)
@@ -200,7 +199,7 @@ final class Monitor: @unchecked Sendable {
 
   /// Arms the look for locks that is due with these kinds of jobs inside. The late one is an alarm of its
   /// own: a fresh job that begins while it is armed must be looked at before.
-  @inline(__always) func armLocks(_ kinds: LockWatch.Kinds) {
+  func armLocks(_ kinds: LockWatch.Kinds) {
     guard let interval = kinds.interval else { return }
     let alarm = interval == LockWatch.interval ? Alarm.locks : .locksLate
     opp_alarms_arm(alarms, alarm.rawValue, interval)
