@@ -9,7 +9,7 @@
  * Priority. The monitor, one thread, may change the priority of the running worker. It claims `change`, looks
  * whether the worker is still inside the job that it has read, makes the system call, and records what it has
  * given. A worker that ends its job waits for a change that has begun: one system call of less than a
- * microsecond, by a thread of the highest class. While the worker keeps its priority, as it waits for a
+ * microsecond, if the monitor is not preempted in it. While the worker keeps its priority, as it waits for a
  * device with a lock of the kernel in hand, the monitor records what it gives and leaves the thread as it is;
  * the worker applies that once it has released its priority.
  *

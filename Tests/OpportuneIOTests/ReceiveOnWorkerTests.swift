@@ -262,9 +262,18 @@ import Testing
         try await rig.broker.statistics().apps[0].background.submitted > before
       }
       #expect(!rig.isAwaited)
+      // What comes for it wakes no worker of the foreground.
+      #expect(rig.io.entry.readiness?.watches(rig.end.rawValue) == false)
       rig.write([9])
       #expect(try await next.value == [9])
       try rig.app.setBand(.foreground)
+      // The first receive that reaches the reactor has the socket watched again.
+      let first = rig.receive()
+      try await eventually("a watched socket") {
+        rig.io.entry.readiness?.watches(rig.end.rawValue) == true
+      }
+      rig.write([7])
+      #expect(try await first.value == [7])
     }
     try await rig.end()
   }

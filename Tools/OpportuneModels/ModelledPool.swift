@@ -131,6 +131,8 @@ struct ModelledPool {
 
   /// A step of time. Returns how many of the CPUs were used.
   mutating func step(on cpus: Int) throws(Violation) -> Int {
+    // Of a job that began, late, and ended in the last step.
+    if let late { throw Violation(text: late) }
     guard isBusy || isFlooded else {
       now += Self.step
       return 0
@@ -561,7 +563,6 @@ struct ModelledPool {
     }
     guard spares <= 1 else { throw Violation(text: "two spares") }
     guard counted <= roomOfStarving else { throw Violation(text: "\(counted) demoted") }
-    if let late { throw Violation(text: late) }
     try judgeRoom()
     if pool == .foreground {
       try judgeSpare(isMissing: !isFlowing && spares == 0)

@@ -97,7 +97,15 @@ final class Replies {
   }
 
   /// The app's state has changed, and with it how its sockets are to be.
-  func stateChanged(of app: AppEntry) { sockets.moderateAll(of: app) }
+  func stateChanged(of app: AppEntry) {
+    sockets.moderateAll(of: app)
+    // In the background its receives wait in the reactor, and what comes for them is to wake no worker of the
+    // foreground. (docs/decisions/0029)
+    guard app.state(on: .network) == .background else { return }
+    for descriptor in app.descriptors.numbers {
+      for wait in watched.remove(descriptor) { wait.becameReady() }
+    }
+  }
 
   // MARK: The end of a turn
 

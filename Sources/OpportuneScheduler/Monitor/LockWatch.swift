@@ -52,11 +52,10 @@ package struct LockWatch: Sendable {
       self = band == .background ? .low : depth > 0 ? .lowered : .fresh
     }
 
-    /// When the next look is due; nil where no job can wait for a lock of one that stands lower.
-    package var interval: UInt64? {
-      if contains(.fresh), self != .fresh { return LockWatch.interval }
-      return contains(.lowered) ? LockWatch.lateInterval : nil
-    }
+    /// Whether a fresh job may wait for a lock of one that stands lower.
+    package var mayHoldUpFresh: Bool { contains(.fresh) && self != .fresh }
+    /// The same of one that has been lowered: another may have sunk deeper.
+    package var mayHoldUpLowered: Bool { contains(.lowered) }
   }
 
   private var last: [Int32: Last] = [:]

@@ -34,7 +34,7 @@ extension Monitor {
       inside = inside || isInside || pool.isFlooded
     }
     if inside { armTick() }
-    if kinds.interval != nil { locks.isThorough = true }
+    if kinds.mayHoldUpFresh || kinds.mayHoldUpLowered { locks.isThorough = true }
     armLocks(kinds)
     lookAtTargets(engine)
     if now &- lastLimits > 1_000_000_000 {
@@ -74,7 +74,8 @@ extension Monitor {
     if worker.report.deepen(to: depth, offCPU: offCPU, during: reading) {
       app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
       armLocksIfDue(LockWatch.Kinds(reading.band, depth: depth))
-      worker.leaveForeground(disarms: true)
+      // Within the job: the next may be a fresh one, and is counted anew.
+      if worker.report.whileInside(reading, worker.countOutOfForeground) { leaveForeground(disarms: true) }
     }
   }
 }

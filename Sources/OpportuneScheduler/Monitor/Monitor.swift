@@ -197,12 +197,12 @@ final class Monitor: @unchecked Sendable {
     opp_alarms_leave(alarms, Alarm.locks.rawValue, LockWatch.interval, disarms)
   }
 
-  /// Arms the look for locks that is due with these kinds of jobs inside. The late one is an alarm of its
-  /// own: a fresh job that begins while it is armed must be looked at before.
+  /// Arms the looks for locks that are due with these kinds of jobs inside. The late one is an alarm of its
+  /// own: a fresh job that begins while it is armed must be looked at before, and the last worker to leave
+  /// the fresh ones disarms the first.
   func armLocks(_ kinds: LockWatch.Kinds) {
-    guard let interval = kinds.interval else { return }
-    let alarm = interval == LockWatch.interval ? Alarm.locks : .locksLate
-    opp_alarms_arm(alarms, alarm.rawValue, interval)
+    if kinds.mayHoldUpFresh { opp_alarms_arm(alarms, Alarm.locks.rawValue, LockWatch.interval) }
+    if kinds.mayHoldUpLowered { opp_alarms_arm(alarms, Alarm.locksLate.rawValue, LockWatch.lateInterval) }
   }
 
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The

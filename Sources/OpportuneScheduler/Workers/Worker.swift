@@ -406,25 +406,25 @@ final class Worker: @unchecked Sendable {
     guard !isInForeground.load(ordering: .relaxed) else { return }  // relaxed: set by this thread only
     inForegroundSince = time
     engine.monitor.enterForeground()
-    // [entered] releasing: whoever leaves for it has entered before.
+    // [entered] releasing: whoever counts it out does so after it was counted.
     isInForeground.store(true, ordering: .releasing)
   }
 
   /// The worker sleeps, or runs jobs that are not fresh ones of the foreground. After a short while it says
   /// nothing to the kernel: who sleeps and wakes so often would only do that.
   private func leaveForeground(at time: UInt64) {
-    leaveForeground(disarms: time.saturatingSubtract(inForegroundSince) >= LockWatch.leastToDisarm)
+    guard countOutOfForeground() else { return }
+    engine.monitor.leaveForeground(
+      disarms: time.saturatingSubtract(inForegroundSince) >= LockWatch.leastToDisarm)
   }
 
-  /// Also on the monitor's thread, whose policy lowers the running job. If it comes before the worker has
-  /// entered, the worker leaves when it next sleeps.
-  func leaveForeground(disarms: Bool) {
-    // [entered] acquiring: pairs with enterForeground(at:). Of two that leave, one leaves. relaxed: saves the
-    // exchange where there is nothing to leave; who misses an entry leaves it to the worker, as above.
-    guard isInForeground.load(ordering: .relaxed), isInForeground.exchange(false, ordering: .acquiring) else {
-      return
-    }
-    engine.monitor.leaveForeground(disarms: disarms)
+  /// Whether the worker was counted until now; whoever is told so leaves for it. Also the monitor, which
+  /// lowers the running job, and keeps it from ending meanwhile. If that comes before the worker is counted,
+  /// the worker leaves when it next sleeps.
+  func countOutOfForeground() -> Bool {
+    // [entered] acquiring: pairs with enterForeground(at:). relaxed: saves the exchange where it says no; who
+    // misses that the worker has been counted leaves it to the worker, as above.
+    isInForeground.load(ordering: .relaxed) && isInForeground.exchange(false, ordering: .acquiring)
   }
 
   /// Enters the real-time foreground for a fresh job, or leaves it. From job to job neither is usual, so

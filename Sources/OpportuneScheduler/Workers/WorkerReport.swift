@@ -145,6 +145,14 @@ final class WorkerReport: @unchecked Sendable {
     return agreed
   }
 
+  /// Asks `body` where the thread is still inside that job, whose end spins until it has answered: a few
+  /// nanoseconds are no matter. Returns false where the job has ended.
+  func whileInside(_ reading: Reading, _ body: () -> Bool) -> Bool {
+    guard opp_report_begin_change(raw, reading.sequence) else { return false }
+    defer { opp_report_end_change(raw, 0) }
+    return body()
+  }
+
   /// What the job submits from now on starts at this depth. If the job has just ended, the next one may count
   /// as demoted until it ends. Returns whether the worker was inside the job; if so, the job's end does not
   /// charge for this demotion again.

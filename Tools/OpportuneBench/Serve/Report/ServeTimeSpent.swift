@@ -2,7 +2,8 @@ import OpportuneBase
 
 /// Where the time of requests went, from the intended keystroke to the answer: sums over requests.
 struct ServeTimeSpent: Sendable {
-  /// What a request is in, in the order of the table. The parts of a request add up to its latency.
+  /// What a request is in, in the order of the table. The parts of a request add up to its latency,
+  /// but where clocks that are read one after the other say more of it than there was.
   enum Part: Int, CaseIterable, Sendable {
     /// Until the server came to answer: on its way, for a thread, for a token, behind others.
     case queue
