@@ -345,7 +345,7 @@ private final class SlowPipe: Sendable {
           spinCPU(milliseconds: 2)
           // How many may have run beside a job that took longer than the spare worker waits for.
           let took = Int((ContinuousClock.now - start) / .milliseconds(2))
-          if took > 1 { for _ in 0..<took { late.add(number) } }
+          if took > 1, number >= 100 { for _ in 0..<took { late.add(number) } }
           inside.subtract(1, ordering: .relaxed)
           begun.add(number)
         }
