@@ -24,14 +24,15 @@ extension Monitor {
   /// The workers inside jobs at one look, as far as locks are concerned.
   private struct Insiders {
     var kinds: LockWatch.Kinds = []
-    /// The highest of the foreground's, but such as wait elsewhere for long; and the lowest of all.
-    private var highest = Int.min
+    /// The highest of the foreground's lowered ones, but such as wait elsewhere for long; and the lowest of
+    /// all.
+    private var highestLowered = Int.min
     private var lowest = Int.max
 
     mutating func add(_ reading: WorkerReport.Reading, depth: Int, rests: Bool) {
       let standing = reading.band == .background ? .min : -depth
       lowest = min(lowest, standing)
-      if !rests { highest = max(highest, standing) }
+      if !rests, standing < 0 { highestLowered = max(highestLowered, standing) }
       // Who rests waits for no lock; one that is fresh holds none that matters.
       if !rests {
         kinds.insert(.init(reading.band, depth: depth))
@@ -41,7 +42,12 @@ extension Monitor {
     }
 
     /// Those among which one may wait for a lock of another that stands lower.
-    var inverting: LockWatch.Kinds { lowest < highest ? kinds : [] }
+    var inverting: LockWatch.Kinds {
+      var some: LockWatch.Kinds = []
+      if kinds.contains(.fresh), lowest < 0 { some.formUnion([.fresh, .low]) }
+      if lowest < highestLowered { some.insert(.lowered) }
+      return some
+    }
   }
 
   /// What was done for the holder of a lock.

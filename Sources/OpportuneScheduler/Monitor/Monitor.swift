@@ -186,7 +186,9 @@ final class Monitor: @unchecked Sendable {
     if kinds & kind.rawValue == 0 {
       kinds = kindsInside.bitwiseOr(kind.rawValue, ordering: .sequentiallyConsistent).newValue
     }
-    armLocks(LockWatch.Kinds(rawValue: kinds))
+    // The look for lowered jobs was armed as they were lowered, and is by each look that finds one above
+    // another: a fresh job, which stands above them all, pays for none of that.
+    armLocks(LockWatch.Kinds(rawValue: kinds), late: kind != .fresh)
   }
 
   /// A worker runs fresh jobs of the foreground from now on, or runs none any more. While none does, the look
@@ -200,9 +202,10 @@ final class Monitor: @unchecked Sendable {
   /// Arms the looks for locks that are due with these kinds of jobs inside. The late one is an alarm of its
   /// own: a fresh job that begins while it is armed must be looked at before, and the last worker to leave
   /// the fresh ones disarms the first.
-  func armLocks(_ kinds: LockWatch.Kinds) {
+  func armLocks(_ kinds: LockWatch.Kinds, late: Bool = true) {
     if kinds.mayHoldUpFresh { opp_alarms_arm(alarms, Alarm.locks.rawValue, LockWatch.interval) }
-    if kinds.mayHoldUpLowered { opp_alarms_arm(alarms, Alarm.locksLate.rawValue, LockWatch.lateInterval) }
+    guard late, kinds.mayHoldUpLowered else { return }
+    opp_alarms_arm(alarms, Alarm.locksLate.rawValue, LockWatch.lateInterval)
   }
 
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The
