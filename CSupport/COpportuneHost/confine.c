@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -50,7 +51,8 @@ enum { denied_count = sizeof denied / sizeof denied[0] };
 static int filter(void) {
     struct sock_filter code[denied_count + 8];
     uint16_t count = 0;
-    code[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    code[count++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     code[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0);
     code[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     code[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -75,8 +77,10 @@ static int filter(void) {
 #endif
 
 /* Files of its user's programs, their processes, their classes and limits. */
-static const uint8_t kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_KILL, CAP_NET_ADMIN,
-    CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_SYS_PTRACE, CAP_SYS_RESOURCE, CAP_BPF};
+static const uint8_t kept[] = {
+    CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_KILL, CAP_NET_ADMIN, CAP_SYS_ADMIN,
+    CAP_SYS_NICE, CAP_SYS_PTRACE, CAP_SYS_RESOURCE, CAP_BPF,
+};
 
 static int drop_capabilities(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -85,7 +89,8 @@ static int drop_capabilities(void) {
     uint32_t masks[_LINUX_CAPABILITY_U32S_3] = {0};
     for (size_t index = 0; index < sizeof kept; index++) {
         /* What CAP_BPF was made of, in Linux 5.8. */
-        if (kept[index] == CAP_SYS_ADMIN && (sets[CAP_BPF / 32].permitted & CAP_TO_MASK(CAP_BPF)) != 0) continue;
+        bool has_bpf = (sets[CAP_BPF / 32].permitted & CAP_TO_MASK(CAP_BPF)) != 0;
+        if (kept[index] == CAP_SYS_ADMIN && has_bpf) continue;
         masks[kept[index] / 32] |= CAP_TO_MASK(kept[index]);
     }
     for (size_t index = 0; index < _LINUX_CAPABILITY_U32S_3; index++) {
@@ -105,7 +110,8 @@ int opp_host_confine(void) {
 }
 
 int opp_host_is_confined(void) {
-    return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
+    return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
+        && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
 }
 
 int opp_host_filter_lack(void) {

@@ -136,8 +136,7 @@ struct DemotionAccounts: ~Copyable, @unchecked Sendable {
   ///
   /// - Parameter account: the result of ``bits(of:)``, read once for this call and ``begin(_:_:at:)``.
   @inline(__always) func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
-    if account != 0 { return DemotionAccount(bits: account).depth }
-    return suspicion(ofJob: identity) == nil ? 0 : 1
+    account != 0 ? DemotionAccount(bits: account).depth : isSuspected(identity) ? 1 : 0
   }
 
   /// Whether the job's origin is suspected.

@@ -32,13 +32,10 @@ extension Monitor {
     mutating func add(_ reading: WorkerReport.Reading, depth: Int, rests: Bool) {
       let standing = reading.band == .background ? .min : -depth
       lowest = min(lowest, standing)
-      if !rests, standing < 0 { highestLowered = max(highestLowered, standing) }
       // Who rests waits for no lock; one that is fresh holds none that matters.
-      if !rests {
-        kinds.insert(.init(reading.band, depth: depth))
-      } else if standing < 0 {
-        kinds.insert(.low)
-      }
+      let kind: LockWatch.Kinds = rests ? (standing < 0 ? .low : []) : .init(reading.band, depth: depth)
+      kinds.insert(kind)
+      if kind == .lowered { highestLowered = max(highestLowered, standing) }
     }
 
     /// Those among which one may wait for a lock of another that stands lower.

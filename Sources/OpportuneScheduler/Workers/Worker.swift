@@ -1,6 +1,5 @@
 internal import COpportune
 internal import COpportuneRuntime
-internal import OpportuneBase
 import Synchronization
 
 /// A thread of a pool: it runs jobs, keeps its kernel priority, and accounts for the CPU time of its jobs.
@@ -403,7 +402,8 @@ final class Worker: @unchecked Sendable {
   }
 
   private func enterForeground(at time: UInt64) {
-    guard !isInForeground.load(ordering: .relaxed) else { return }  // relaxed: set by this thread only
+    // relaxed: set by this thread only; and what the monitor has cleared within a job its end has waited for.
+    guard !isInForeground.load(ordering: .relaxed) else { return }
     inForegroundSince = time
     engine.monitor.enterForeground()
     // [entered] releasing: whoever counts it out does so after it was counted.
