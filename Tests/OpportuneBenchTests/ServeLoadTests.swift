@@ -100,6 +100,9 @@ import Testing
     #expect(throws: BenchError.self) { try ServeOptions(seconds: 2, repeats: 5) }
     for count in [0, 8193] { #expect(throws: BenchError.self) { try ServeOptions(connections: count) } }
     for count in [0, 65] { #expect(throws: BenchError.self) { try ServeOptions(heavy: count) } }
+    for count in [63, 65_537] {
+      #expect(throws: BenchError.self) { try ServeOptions(serverMebibytes: count) }
+    }
     #expect(throws: BenchError.self) { try ServeOptions(files: "mapped") }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nobody"]) }
     #expect(throws: BenchError.self) { try ServeOptions(loads: [""]) }

@@ -46,6 +46,11 @@ struct BenchServeCommand: MeasuringCommand {
       "How queries read the index: from the device (direct) or through the page cache (cached). Background never fills the page cache."
   )
   var files = "direct"
+  @Option(
+    help:
+      "Memory that each server may have, in MiB, from 64 to 65536; a thread for each of 2,000 connections needs some 512."
+  )
+  var serverMebibytes = 192
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
   @Option(help: "Where the index is made, on the device that is meant, and removed.", completion: .directory)
@@ -73,7 +78,8 @@ struct BenchServeCommand: MeasuringCommand {
   func options() throws(BenchError) -> ServeOptions {
     try ServeOptions(
       contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
-      connections: connections, heavy: heavy, files: files, trees: tree, folder: folder, nioRival: nioRival,
+      connections: connections, heavy: heavy, files: files,
+      serverMebibytes: serverMebibytes, trees: tree, folder: folder, nioRival: nioRival,
       version: OpportuneCommand.configuration.version)
   }
 

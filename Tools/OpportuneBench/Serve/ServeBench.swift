@@ -100,7 +100,7 @@ package struct ServeBench: BlockingBench {
 
   /// What the kernel can be made to keep, and what is told of it.
   private func memoryLimit() -> (mebibytes: Int?, note: String) {
-    let limit = ServeOptions.memoryMebibytes
+    let limit = options.serverMebibytes
     do {
       let group = try MemoryGroup()
       defer { group.remove() }

@@ -13,6 +13,8 @@ package struct ServeOptions: Sendable {
   /// Heavy requests at once.
   let heavy: Int
   let files: FileAccess
+  /// What a server may have of memory, in MiB.
+  let serverMebibytes: Int
   package let trees: [String]
   /// Where the index and the documents are made, and gone with the run.
   package let folder: String
@@ -21,15 +23,14 @@ package struct ServeOptions: Sendable {
   /// Of the program, and its commit, as it prints them; for the report.
   let version: String
 
-  /// What a server may have of memory, and what of that is for blocks.
-  static let memoryMebibytes = 192
+  /// What a server keeps for blocks, of its memory.
   static let cacheBytes = 16 << 20
   package static let windowSecondsMin = 0.5
 
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
     connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
-    trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil,
+    serverMebibytes: Int = 192, trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil,
     version: String = OpportuneBuild.description
   ) throws(BenchError) {
     self.seconds = try BenchError.check(seconds, "--seconds", 0.5...3600)
@@ -37,6 +38,7 @@ package struct ServeOptions: Sendable {
     try BenchError.checkWindow(seconds, repeats, least: Self.windowSecondsMin)
     self.connections = try BenchError.check(connections, "--connections", 1...8192)
     self.heavy = try BenchError.check(heavy, "--heavy", 1...64)
+    self.serverMebibytes = try BenchError.check(serverMebibytes, "--server-mebibytes", 64...65_536)
     self.folder = try BenchError.checkFolder(folder)
     guard let access = FileAccess(rawValue: files) else {
       throw .invalid(

@@ -34,6 +34,7 @@ package enum ServeJSON {
     let connections: Int
     let heavy: Int
     let files: FileAccess
+    let serverMebibytes: Int
     let trees: [String]
     let folder: String
     let nioRival: String?
@@ -43,6 +44,7 @@ package enum ServeJSON {
       loads = options.loads.map(\.rawValue)
       (seconds, repeats) = (options.seconds, options.repeats)
       (connections, heavy, files) = (options.connections, options.heavy, options.files)
+      serverMebibytes = options.serverMebibytes
       (trees, folder, nioRival) = (options.trees, options.folder, options.nioRival)
     }
   }
@@ -77,7 +79,6 @@ package enum ServeJSON {
     /// The median, of heavy requests whose thread was seen at a lower priority.
     let loweredAfterUs: Double?
     let residentMb: Double
-    let memoryLimitMb: Double
     /// At the end of each repeat; left out without a target or a held level.
     let backgroundShare: [Share]?
     /// Who was in the real-time class; left out where nobody was to be.
@@ -115,7 +116,6 @@ extension ServeJSON.Row {
       cacheHitShare: rounded(tally.hitShare), cacheWaits: tally.count.cacheWaits,
       loweredAfterUs: row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil,
       residentMb: rounded(tally.residentMegabytes),
-      memoryLimitMb: rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6),
       backgroundShare: tally.shares.isEmpty ? nil : tally.shares.map(ServeJSON.Share.init),
       realTime: tally.realTime)
   }
