@@ -29,9 +29,17 @@ import Testing
     }
   }
 
+  /// A property that asks for odd inputs.
+  private struct Empty: Property {
+    let name = "empty"
+    let grain: Int
+    let head: Int
+    func check(_ input: [UInt8], _ log: inout StepLog) {}
+  }
+
   /// Waits on no thread of Swift's pool.
   private func failure(of property: Sum, seed: UInt64 = 1, executions: Int) async throws -> PropertyFailure? {
-    try await onOwnThread { property.fuzz(seed: seed, executions: executions) }
+    try await onOwnThread { try property.fuzz(seed: seed, executions: executions) }
   }
 
   /// Without any one of its steps it would hold.
@@ -53,6 +61,20 @@ import Testing
     let violation = #expect(throws: Violation.self) { try property.check(failure.input, &log) }
     #expect(violation?.description == failure.message)
     #expect(log.steps == failure.steps)
+  }
+
+  // R-CARD-09
+  @Test func numbersThatAreTooSmallAreRefused() async throws {
+    let refused = await #expect(throws: PropertyRangeError.self) {
+      try await failure(of: Sum(below: .max), executions: 0)
+    }
+    #expect(refused?.description == "executions is 0; expected at least 1")
+    for (grain, head) in [(0, 0), (1, -1)] {
+      let property = Empty(grain: grain, head: head)
+      let refused = #expect(throws: PropertyRangeError.self) { try property.fuzz(executions: 1) }
+      #expect(
+        refused?.name.hasSuffix("of the property 'empty'") == true && refused?.value == min(grain, head))
+    }
   }
 
   // R-CARD-09

@@ -24,10 +24,11 @@ extension Property {
   ///   - seed: what the inputs follow from: the same seed, the same inputs.
   ///   - executions: how many; at least 1.
   /// - Returns: what fails, or nil.
-  public func fuzz(seed: UInt64 = 1, executions: Int) -> PropertyFailure? {
-    precondition(executions >= 1, "executions is \(executions); expected at least 1")
-    precondition(grain >= 1, "grain of the property '\(name)' is \(grain); expected at least 1")
-    precondition(head >= 0, "head of the property '\(name)' is \(head); expected at least 0")
+  /// - Throws: where ``grain``, ``head`` or `executions` is too small; nothing has been checked then.
+  public func fuzz(seed: UInt64 = 1, executions: Int) throws(PropertyRangeError) -> PropertyFailure? {
+    try PropertyRangeError.check("executions", executions, least: 1)
+    try PropertyRangeError.check("grain of the property '\(name)'", grain, least: 1)
+    try PropertyRangeError.check("head of the property '\(name)'", head, least: 0)
     let fuzzer = PropertyFuzzer(RandomSteps(property: self))
     let executions = UInt64(executions)
     var done: UInt64 = 0
@@ -38,6 +39,21 @@ extension Property {
       done += figures.executions
     }
     return nil
+  }
+}
+
+/// A number for ``Property/fuzz(seed:executions:)`` that is too small.
+public struct PropertyRangeError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// Of what it is.
+  public let name: String
+  public let value: Int
+  /// The least that is accepted.
+  public let least: Int
+
+  public var description: String { "\(name) is \(value); expected at least \(least)" }
+
+  fileprivate static func check(_ name: String, _ value: Int, least: Int) throws(PropertyRangeError) {
+    if value < least { throw PropertyRangeError(name: name, value: value, least: least) }
   }
 }
 

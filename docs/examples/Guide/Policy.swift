@@ -35,9 +35,9 @@ struct UploadProperty: Property {
   }
 }
 
-func policy() {
-  print("held: \(UploadProperty().fuzz(executions: 500) == nil)")
-  guard let failure = UploadProperty(least: 0).fuzz(executions: 500) else { return }
+func policy() throws {
+  print("held: \(try UploadProperty().fuzz(executions: 500) == nil)")
+  guard let failure = try UploadProperty(least: 0).fuzz(executions: 500) else { return }
   for step in failure.steps { print(step) }
   print(failure.message)
 
