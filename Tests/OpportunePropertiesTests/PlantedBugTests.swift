@@ -127,13 +127,13 @@ import Testing
   @Test func thePoolIsSeenToKeepFreshWorkWaiting() async throws {
     var property = PoolProperty()
     // As of a monitor that replaces no worker that blocks.
-    property.ignores = { if case .replaceBlocked = $0 { true } else { false } }
+    property.bugs.ignores = { if case .replaceBlocked = $0 { true } else { false } }
     try await expect(property, tells: "are promised", "not called", shrinking: 5000, steps: 12)
-    property.ignores = { if case .lower = $0 { true } else { false } }
+    property.bugs.ignores = { if case .lower = $0 { true } else { false } }
     try await expect(property, tells: "is not lowered")
-    property.ignores = { if case .endTrial = $0 { true } else { false } }
+    property.bugs.ignores = { if case .endTrial = $0 { true } else { false } }
     try await expect(property, tells: "on trial")
-    property.ignores = {
+    property.bugs.ignores = {
       switch $0 {
       case .callSpare, .setStalled: true
       default: false

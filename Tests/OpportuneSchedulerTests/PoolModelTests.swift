@@ -35,14 +35,14 @@ import Testing
 
   /// Runs random programs, each on one to four CPUs, and returns what happened; throws at a violation.
   private func run(
-    seed: UInt64, count: Int, most: Int, ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }
+    seed: UInt64, count: Int, most: Int, bugs: PoolModel.Bugs = PoolModel.Bugs()
   ) throws -> PoolModel.Tally {
     var random = SplitMix64(seed: seed)
     var sum = PoolModel.Tally()
     for number in 0..<count {
       let width = Int.random(in: 1...4, using: &random)
       let programs = Self.programs(&random, most: most)
-      var model = PoolModel(width: width, ignores: ignores)
+      var model = PoolModel(width: width, bugs: bugs)
       do throws(PoolModel.Violation) { try model.run(programs) } catch let violation {
         throw PoolModel.Violation(text: "program \(number) of seed \(seed), \(width) CPUs: \(violation.text)")
       }
@@ -106,10 +106,8 @@ import Testing
   }
 
   /// More hogs at once than there is room for, and short jobs later.
-  private func manyHogs(ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) throws
-    -> PoolModel.Tally
-  {
-    var model = PoolModel(width: 1, ignores: ignores)
+  private func manyHogs(bugs: PoolModel.Bugs = PoolModel.Bugs()) throws -> PoolModel.Tally {
+    var model = PoolModel(width: 1, bugs: bugs)
     var programs = (0..<24).map { _ in PoolModel.Program(arrival: 0, parts: [400_000_000]) }
     programs += (0..<20).map { PoolModel.Program(arrival: 1_000_000_000 + $0 * 10_000_000, parts: [100_000]) }
     try model.run(programs)
@@ -126,17 +124,76 @@ import Testing
   /// The model finds a monitor that forgets what it is told to do.
   @Test(arguments: [["replaceBlocked"], ["yield"], ["yield", "lower"]])
   func aMonitorThatForgetsIsFound(kinds: [String]) {
+    var bugs = PoolModel.Bugs()
+    bugs.ignores = { step in kinds.contains { "\(step)".hasPrefix($0) } }
     #expect(throws: PoolModel.Violation.self) {
-      for seed in 1...8 as ClosedRange<UInt64> {
-        _ = try run(seed: seed, count: 6, most: 60) { step in kinds.contains { "\(step)".hasPrefix($0) } }
-      }
+      for seed in 1...8 as ClosedRange<UInt64> { _ = try run(seed: seed, count: 6, most: 60, bugs: bugs) }
     }
   }
 
   // R-CPU-06
   @Test func aMonitorThatLetsHogsStarveThePoolIsFound() {
-    #expect(throws: PoolModel.Violation.self) {
-      _ = try manyHogs { if case .sinkStarving = $0 { true } else { false } }
+    var bugs = PoolModel.Bugs()
+    bugs.ignores = { if case .sinkStarving = $0 { true } else { false } }
+    #expect(throws: PoolModel.Violation.self) { _ = try manyHogs(bugs: bugs) }
+  }
+
+  /// A threshold of the policy that is wrong.
+  enum WrongThreshold: CaseIterable {
+    case longQuantum, lateSpare, earlySpare, tooManyOnMap, endlessFlood
+
+    var bugs: PoolModel.Bugs {
+      var bugs = PoolModel.Bugs()
+      switch self {
+      case .longQuantum: bugs.distort = { $0.quantum *= 2 }
+      case .lateSpare: bugs.distort = { $0.spareDelay *= 10 }
+      case .earlySpare: bugs.distort = { $0.spareDelay /= 10 }
+      case .tooManyOnMap: bugs.distort = { $0.width *= 2 }
+      case .endlessFlood: bugs.endsFloods = false
+      }
+      return bugs
     }
+
+    /// What shows it, on how many CPUs.
+    var programs: (width: Int, [PoolModel.Program]) {
+      let (hog, short): ([UInt64], [UInt64]) = ([60_000_000], [100_000])
+      func several(_ count: Int, _ parts: [UInt64]) -> PoolModel.Program {
+        var program = PoolModel.Program(arrival: 0, parts: parts)
+        program.copies = count
+        return program
+      }
+      switch self {
+      // One of them begins between two ticks.
+      case .longQuantum: return (2, [several(1, hog), .init(arrival: 1_000_000, parts: hog)])
+      case .lateSpare: return (1, [several(6, hog)])
+      // One of those that run has just begun when the pool is looked at.
+      case .earlySpare: return (1, [several(1, hog), several(1, short), several(4, hog)])
+      case .tooManyOnMap:
+        var waiting = several(6, [50_000, 20_000_000, 50_000])
+        waiting.wait = .memoryMap
+        return (1, [waiting])
+      case .endlessFlood: return (1, [several(12_000, [2000]), .init(arrival: 100_000_000, parts: hog)])
+      }
+    }
+
+    var finding: String {
+      switch self {
+      case .longQuantum: "is not lowered"
+      case .lateSpare: "the spare worker is not called"
+      case .earlySpare: "for no longer than ordinarily"
+      case .tooManyOnMap: "one more that waits for the memory map"
+      case .endlessFlood: "a flood is seen where there is none"
+      }
+    }
+  }
+
+  // R-CPU-02 R-CPU-06
+  @Test(arguments: WrongThreshold.allCases) func aWrongThresholdIsFound(threshold: WrongThreshold) throws {
+    let (width, programs) = threshold.programs
+    var sound = PoolModel(width: width)
+    try sound.run(programs)
+    var model = PoolModel(width: width, bugs: threshold.bugs)
+    let violation = #expect(throws: PoolModel.Violation.self) { try model.run(programs) }
+    #expect(violation?.text.contains(threshold.finding) == true, "\(violation?.text ?? "")")
   }
 }

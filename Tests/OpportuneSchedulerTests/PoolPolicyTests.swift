@@ -341,6 +341,24 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
   }
 
   // R-CPU-06
+  @Test func whoIsAwaitedByHigherWorkIsRaised() {
+    let pool = Pool()
+    let step = { PoolPolicy.raiseStep(for: pool.seen(3, depth: 2, band: $0), to: $1) }
+    #expect(step(.background, .foreground) == .raise(3, .foreground))
+    #expect(step(.foreground, .foreground) == nil && step(.foreground, .background) == nil)
+    #expect(PoolPolicy.raiseStep(for: pool.seen(for: nil), to: .foreground) == nil, "it is inside no job")
+  }
+
+  // R-CPU-02
+  @Test func poolsOfLongJobsAreLookedAtLater() {
+    let after = { PoolPolicy.watchDelay(spareDelays: $0, least: delay) }
+    #expect(after([]) == delay && after([(.background, quantum)]) == delay)
+    #expect(after([(.foreground, delay)]) == delay, "half of it would be too soon")
+    #expect(after([(.foreground, quantum), (.background, delay)]) == quantum / 2)
+    #expect(after([(.foreground, quantum), (.realTime, 4 * delay)]) == 2 * delay, "the shortest decides")
+  }
+
+  // R-CPU-06
   /// How many may go on beside the run tokens differs by why; in the background pool it is the least always.
   @Test func roomDependsOnTheStep() {
     let room = { PoolPolicy.room(for: $0, in: .foreground) }

@@ -55,7 +55,7 @@ struct ModelledPool {
   private let width: Int
   private let rules: PoolPolicy.Rules
   private let limit: Int
-  private let ignores: (PoolPolicy.Step) -> Bool
+  private let bugs: PoolModel.Bugs
   private var policy = PoolPolicy()
   private(set) var now: UInt64 = 1_000_000_000
   private var workers: [Worker] = []
@@ -103,10 +103,12 @@ struct ModelledPool {
   /// How many workers there were when the monitor began to look.
   private var workersAtLook = 0
 
-  init(_ pool: WorkerPool, width: Int, ignores: @escaping (PoolPolicy.Step) -> Bool) {
-    (self.pool, self.width, self.ignores) = (pool, width, ignores)
-    rules = PoolPolicy.Rules(
+  init(_ pool: WorkerPool, width: Int, bugs: PoolModel.Bugs) {
+    (self.pool, self.width, self.bugs) = (pool, width, bugs)
+    var rules = PoolPolicy.Rules(
       pool: pool, width: width, quantum: Self.quantum, spareDelay: Self.leastDelay, offCPUShare: 0.05)
+    bugs.distort(&rules)
+    self.rules = rules
     tokens = pool == .foreground ? 2 * width : width
     free = tokens
     limit = 4 * width
@@ -221,7 +223,11 @@ struct ModelledPool {
     watch()
   }
 
-  private mutating func watch() { lookAt = lookAt ?? now + max(Self.leastDelay, policy.spareDelay / 2) }
+  private mutating func watch() {
+    lookAt =
+      lookAt
+      ?? now + PoolPolicy.watchDelay(spareDelays: [(pool, policy.spareDelay)], least: rules.spareDelay)
+  }
 
   private mutating func callSpare() {
     guard !workers.contains(where: { $0.stance == .spare }), let program = takeFresh() else { return }
@@ -414,7 +420,7 @@ struct ModelledPool {
 
   /// A flood: a job in each 10 us at least, of 5 us at most on average, since the last tick.
   private mutating func followFlood() throws(Violation) {
-    let says = policy.isFlooded(jobs: ordinary, now: now)
+    let says = policy.isFlooded(jobs: ordinary, now: now) || isFlooded && !bugs.endsFloods
     var isFlood = false
     if let seen = seenJobs, ordinary.count > seen.count {
       let count = ordinary.count - seen.count
@@ -438,7 +444,7 @@ struct ModelledPool {
   /// Carries out a step, unless it is refused, by the rules of the C core.
   private mutating func carryOut(_ step: PoolPolicy.Step) throws(Violation) -> Bool {
     tally.kinds["\(step)".prefix { $0 != "(" }.description, default: 0] += 1
-    if ignores(step) { return false }
+    if bugs.ignores(step) { return false }
     switch step {
     case .replaceBlocked(let slot):
       try require(slot, holds: true, step)
@@ -499,7 +505,7 @@ struct ModelledPool {
       }
       workers[slot].job?.isOnTrial = false
       suspects.insert(job.program.origin)
-    case .setBand, .leavePool: throw Violation(text: "\(step): no band has changed")
+    case .setBand, .raise, .leavePool: throw Violation(text: "\(step): no band has changed")
     }
     return true
   }

@@ -63,6 +63,18 @@ package struct PoolModel {
     }
   }
 
+  /// What is broken, for tests of the judge.
+  package struct Bugs: Sendable {
+    /// Steps that the monitor does not carry out.
+    package var ignores: @Sendable (PoolPolicy.Step) -> Bool = { _ in false }
+    /// Makes the policy's thresholds wrong; the judge has its own.
+    package var distort: @Sendable (inout PoolPolicy.Rules) -> Void = { _ in }
+    /// Whether a flood that was seen ends.
+    package var endsFloods = true
+
+    package init() {}
+  }
+
   private let width: Int
   private var foreground: ModelledPool
   private var background: ModelledPool
@@ -73,11 +85,10 @@ package struct PoolModel {
     return tally
   }
 
-  /// - Parameter ignores: steps that a broken monitor does not carry out.
-  package init(width: Int, ignores: @escaping (PoolPolicy.Step) -> Bool = { _ in false }) {
+  package init(width: Int, bugs: Bugs = Bugs()) {
     self.width = width
-    foreground = ModelledPool(.foreground, width: width, ignores: ignores)
-    background = ModelledPool(.background, width: width, ignores: ignores)
+    foreground = ModelledPool(.foreground, width: width, bugs: bugs)
+    background = ModelledPool(.background, width: width, bugs: bugs)
   }
 
   /// Runs the programs, whose arrivals are in order, until all have ended.

@@ -13,8 +13,7 @@ struct PoolProperty: DrawnProperty {
     + "ended, and the background's tokens do not stay with who is blocked."
   let head = 1
   let grain = 5
-  /// Steps that a broken monitor does not carry out; for tests of the judge.
-  var ignores: @Sendable (PoolPolicy.Step) -> Bool = { _ in false }
+  var bugs = PoolModel.Bugs()
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {
     generator.bytes(head + grain * Int.random(in: 1...60, using: &generator))
@@ -35,7 +34,7 @@ struct PoolProperty: DrawnProperty {
       log.note("at \(arrival / 1000) us \(Self.description(of: program))")
       programs.append(program)
     }
-    var model = PoolModel(width: width, ignores: ignores)
+    var model = PoolModel(width: width, bugs: bugs)
     do throws(PoolModel.Violation) { try model.run(programs) } catch {
       throw Violation("\(width) CPUs: \(error.text)")
     }

@@ -48,7 +48,8 @@ extension Monitor {
     case .watchAgain: opp_pool_watch(pool.raw)
     case .sink(let slot):
       if let sight = spares.first(where: { $0.seen.slot == slot }) { carryOut(step, sight) }
-    case .replaceBlocked, .lower, .yield, .sinkStarving, .uncount, .count, .endTrial, .setBand, .leavePool:
+    case .replaceBlocked, .lower, .yield, .sinkStarving, .uncount, .count, .endTrial, .setBand, .raise,
+      .leavePool:
       break  // of a worker
     }
   }
@@ -83,10 +84,11 @@ extension Monitor {
         letAnotherWork(worker.pool, engine)
       }
       return true
-    case .setBand(_, let band):
+    case .setBand(_, let band), .raise(_, let band):
       let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+      let depth = if case .raise = step { 0 } else { reading.depth }
       return worker.report.setPriority(
-        engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
+        engine.priority(of: worker.pool.pool, level: level, depth: depth), during: reading)
     case .leavePool: return replace(worker, reading, engine)
     case .endTrial:
       let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)

@@ -133,11 +133,9 @@ extension Monitor {
   func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
     for pool in engine.pools {
       for case let worker? in pool.workers {
-        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else {
-          continue
-        }
-        let level = engine.configuration.bands.level(band: band, rank: reading.rank)
-        _ = worker.report.setPriority(engine.priority(of: pool.pool, level: level, depth: 0), during: reading)
+        let sight = WorkerSight(worker, engine)
+        guard sight.reading?.identity == identity else { continue }
+        if let step = PoolPolicy.raiseStep(for: sight.seen, to: band) { carryOut(step, sight) }
       }
     }
   }

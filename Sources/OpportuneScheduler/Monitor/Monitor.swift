@@ -214,8 +214,7 @@ final class Monitor: @unchecked Sendable {
     opp_pool_serve(pool.raw, core, pool.pool == .background ? nil : alarms, Alarm.watch.rawValue)
   }
 
-  /// Sets the time from a possible stall to the look at it. It is the delay of the spare worker, or half of
-  /// that delay where the pool's jobs ordinarily take longer, since looks would only disturb them.
+  /// Sets the time from a possible stall to the look at it; see ``PoolPolicy/watchDelay(spareDelays:least:)``.
   private func setWatchDelay(_ delay: UInt64, _ engine: Engine) {
     for pool in engine.pools { opp_pool_set_watch_delay(pool.raw, delay) }
   }
@@ -271,8 +270,8 @@ final class Monitor: @unchecked Sendable {
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
-        let delays = engine.pools.lazy.filter { $0.pool != .background }.map(\.policy.spareDelay)
-        setWatchDelay(max(spareDelay, (delays.min() ?? spareDelay) / 2), engine)
+        let delays = engine.pools.map { (pool: $0.pool, delay: $0.policy.spareDelay) }
+        setWatchDelay(PoolPolicy.watchDelay(spareDelays: delays, least: spareDelay), engine)
       }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()

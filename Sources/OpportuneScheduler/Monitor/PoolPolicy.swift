@@ -127,6 +127,8 @@ package struct PoolPolicy: Sendable {
     case endTrial(Int)
     /// The job continues at the kernel priority of its kind in that band.
     case setBand(Int, Band)
+    /// The same, as a job that was not lowered: work of that band waits for it.
+    case raise(Int, Band)
     /// Another takes the token of a worker whose job is not its pool's any more.
     case leavePool(Int)
     /// From now on, or no longer, a push calls the spare worker.
@@ -195,6 +197,18 @@ package struct PoolPolicy: Sendable {
   /// would only contend with them.
   static func spareDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))
+  }
+
+  /// How long after a possible stall the pools are looked at, in nanoseconds: the least delay of the spare
+  /// worker, or half of the shortest that a pool has, since looks would only disturb jobs that ordinarily
+  /// take longer. The background has no spare worker, and is looked at once a quantum.
+  ///
+  /// - Parameter spareDelays: of each pool, ``spareDelay``.
+  package static func watchDelay(spareDelays: [(pool: WorkerPool, delay: UInt64)], least: UInt64) -> UInt64 {
+    let shortest = spareDelays.reduce(nil as UInt64?) { shortest, next in
+      next.pool == .background ? shortest : min(shortest ?? .max, next.delay)
+    }
+    return max(least, (shortest ?? least) / 2)
   }
 
   /// The CPU time after which a fresh job gives its run token to fresh work that waits, in nanoseconds: a
@@ -439,6 +453,13 @@ package struct PoolPolicy: Sendable {
     guard let job = worker.job, let band = sight.bandOfApp, band != job.band else { return [] }
     let priority = Step.setBand(worker.slot, band)
     return sight.isOfAnotherPool(in: band) ? [priority, .leavePool(worker.slot)] : [priority]
+  }
+
+  /// Looks at a worker whose job is awaited by work of `band`. A job that stands as high already stays as it
+  /// is, lowered or not.
+  package static func raiseStep(for worker: Seen, to band: Band) -> Step? {
+    guard let job = worker.job, band > job.band else { return nil }
+    return .raise(worker.slot, band)
   }
 
   // MARK: Trials
