@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 /* In the child: a copy of one thread of a process that may have many, so nothing here may take a lock. */
-static void become(const opp_host_program *program, int report) {
+static void become(const opp_host_program *program, struct opp_host_terms *terms, int report) {
+    /* Pairs with the store of who gives up, which looks for this child after it. */
+    if (terms != NULL && atomic_load(&terms->is_over) != 0) _exit(126);
     /* Else the kernel would hang up on it (SIGHUP) where it is stopped when the caller dies: see _exit(2). */
     setsid();
     if (program->entrance >= 0) {
@@ -51,7 +53,8 @@ failed:;
     _exit(written > 0 ? 127 : 126);
 }
 
-pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd, int *failure) {
+pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd,
+    struct opp_host_terms *terms, int *failure) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0) return -errno;
     if (report[1] < 3) {
@@ -61,8 +64,10 @@ pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd
         return -EBADF;
     }
     struct clone_args arguments = {
-        .flags = flags | (pidfd != NULL ? CLONE_PIDFD : 0) | (program->group >= 0 ? CLONE_INTO_CGROUP : 0),
+        .flags = flags | (pidfd != NULL ? CLONE_PIDFD : 0) | (terms != NULL ? CLONE_PARENT_SETTID : 0)
+            | (program->group >= 0 ? CLONE_INTO_CGROUP : 0),
         .pidfd = (uint64_t)(uintptr_t)pidfd,
+        .parent_tid = terms != NULL ? (uint64_t)(uintptr_t)&terms->pid : 0,
         /* That of the caller itself for a child of its parent. */
         .exit_signal = (flags & CLONE_PARENT) != 0 ? 0 : SIGCHLD,
         .cgroup = program->group >= 0 ? (uint64_t)program->group : 0,
@@ -72,7 +77,7 @@ pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (pid == 0) become(program, report[1]);
+    if (pid == 0) become(program, terms, report[1]);
     int number = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(report[1]);
@@ -91,7 +96,7 @@ pid_t opp_host_begin(const opp_host_program *program, uint64_t flags, int *pidfd
 
 pid_t opp_host_start(const opp_host_program *program, int *pidfd) {
     int child = -1, failure = 0;
-    pid_t pid = opp_host_begin(program, 0, &child, &failure);
+    pid_t pid = opp_host_begin(program, 0, &child, NULL, &failure);
     if (pid < 0) return pid;
     if (failure != 0) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}

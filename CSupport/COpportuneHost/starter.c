@@ -5,19 +5,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { passed_max = 5 }; /* the group, its entrance, the three standard ones */
+enum { passed_max = 6 }; /* the text, the group, its entrance, the three standard ones */
+enum { look_ms = 20 };   /* a starter that does not answer is looked at so often */
 
-/* Comes with the descriptors that are given; `text` bytes follow: path, folder, arguments, environment. */
+/*
+ * Comes with the descriptors that are given. The first is memory of both: the terms, then `text` bytes: path,
+ * folder, arguments, environment. So an order is one message, of which no part can be left unsent.
+ */
 struct order {
     uint64_t text;
     uint32_t arguments, variables;
@@ -54,39 +59,35 @@ static int take_order(int channel, struct order *order, int passed[passed_max]) 
     return next == (size_t)__builtin_popcount(order->given) ? 0 : -1;
 }
 
-/* The text behind the pointers into it, in memory of its own. */
-static int take_program(int channel, const struct order *order, const int passed[passed_max],
-    struct answer *answer) {
+static void take_program(const struct order *order, const int passed[passed_max], struct answer *answer) {
     size_t pointers = ((size_t)order->arguments + order->variables + 2) * sizeof(char *);
-    size_t size = pointers + order->text;
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return -1;
-    char *text = memory + pointers, *end = text + order->text;
-    for (char *next = text; next < end;) {
-        ssize_t got = recv(channel, next, (size_t)(end - next), 0);
-        if (got <= 0) return -1;
-        next += got;
+    size_t size = sizeof(struct opp_host_terms) + order->text;
+    struct opp_host_terms *terms = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, passed[0], 0);
+    char **list = mmap(NULL, pointers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    answer->failure = 0;
+    if (terms == MAP_FAILED || list == MAP_FAILED) {
+        answer->pid = -errno;
+    } else if (atomic_load(&terms->is_over) != 0) { /* pairs with the store of give_up() */
+        answer->pid = -ECANCELED;
+    } else {
+        char *text = (char *)(terms + 1), *end = text + order->text;
+        opp_host_program program = {.path = text, .argv = list, .group = passed[1], .entrance = passed[2],
+            .descriptors = {passed[3], passed[4], passed[5]}};
+        char *next = text + strlen(text) + 1;
+        if (order->has_folder != 0 && next < end) {
+            program.folder = next;
+            next += strlen(next) + 1;
+        }
+        char **place = list;
+        for (uint32_t index = 0; index < order->arguments && next < end; index++, next += strlen(next) + 1)
+            *place++ = next;
+        program.envp = ++place; /* zero before it, as all of this memory was */
+        for (uint32_t index = 0; index < order->variables && next < end; index++, next += strlen(next) + 1)
+            *place++ = next;
+        answer->pid = opp_host_begin(&program, CLONE_PARENT, NULL, terms, &answer->failure);
     }
-    if (end[-1] != 0) return -1;
-    opp_host_program program = {.path = text, .group = passed[0], .entrance = passed[1],
-        .descriptors = {passed[2], passed[3], passed[4]}};
-    char *next = text + strlen(text) + 1;
-    if (order->has_folder != 0 && next < end) {
-        program.folder = next;
-        next += strlen(next) + 1;
-    }
-    char **list = (char **)(void *)memory;
-    program.argv = list;
-    for (uint32_t index = 0; index < order->arguments && next < end; index++, next += strlen(next) + 1)
-        *list++ = next;
-    program.envp = ++list; /* zero before it, as all of this memory was */
-    for (uint32_t index = 0; index < order->variables && next < end; index++, next += strlen(next) + 1)
-        *list++ = next;
-    int failure = 0;
-    answer->pid = opp_host_begin(&program, CLONE_PARENT, NULL, &failure);
-    answer->failure = failure;
-    munmap(memory, size);
-    return 0;
+    if (terms != MAP_FAILED) munmap(terms, size);
+    if (list != MAP_FAILED) munmap(list, pointers);
 }
 
 /* Signals stay blocked as they were when it began, so that what ends its caller by the terminal spares it. */
@@ -100,7 +101,7 @@ static _Noreturn void serve(int channel) {
         struct answer answer;
         int passed[passed_max];
         if (take_order(3, &order, passed) != 0 || order.text == 0) break;
-        if (take_program(3, &order, passed, &answer) != 0) break;
+        take_program(&order, passed, &answer);
         for (int index = 0; index < passed_max; index++)
             if (passed[index] >= 0) close(passed[index]);
         if (send(3, &answer, sizeof answer, MSG_NOSIGNAL) != (ssize_t)sizeof answer) break;
@@ -110,7 +111,7 @@ static _Noreturn void serve(int channel) {
 
 /* --- In its caller ---------------------------------------------------------------------------- */
 
-int opp_host_starter_open(pid_t *starter) {
+int opp_host_starter_open(opp_host_starter *starter) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return -errno;
     long pid = -1;
@@ -130,8 +131,8 @@ int opp_host_starter_open(pid_t *starter) {
         close(ends[0]);
         return -number;
     }
-    *starter = (pid_t)pid;
-    return ends[0];
+    *starter = (opp_host_starter){.channel = ends[0], .pid = (pid_t)pid};
+    return 0;
 }
 
 /* Copies a string with its end, and returns where the next one goes; NULL: only counts. */
@@ -151,8 +152,8 @@ static size_t write_text(const opp_host_program *program, char *place, struct or
     return size;
 }
 
-static int send_order(int channel, const opp_host_program *program, struct order *order) {
-    const int all[passed_max] = {program->group, program->entrance, program->descriptors[0],
+static int send_order(int channel, int text, const opp_host_program *program, struct order *order) {
+    const int all[passed_max] = {text, program->group, program->entrance, program->descriptors[0],
         program->descriptors[1], program->descriptors[2]};
     union {
         char bytes[CMSG_SPACE(sizeof(int) * passed_max)];
@@ -167,54 +168,120 @@ static int send_order(int channel, const opp_host_program *program, struct order
         given[count++] = all[index];
     }
     struct iovec piece = {.iov_base = order, .iov_len = sizeof *order};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    if (count > 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int) * count);
-        memcpy(CMSG_DATA(&control.header), given, sizeof(int) * count);
-    }
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes,
+        .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int) * count);
+    memcpy(CMSG_DATA(&control.header), given, sizeof(int) * count);
     ssize_t sent;
     do sent = sendmsg(channel, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent == (ssize_t)sizeof *order ? 0 : sent < 0 ? -errno : -EPIPE;
 }
 
-static int send_text(int channel, const char *text, size_t size) {
-    while (size > 0) {
-        ssize_t sent = send(channel, text, size, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent <= 0) return sent < 0 ? -errno : -EPIPE;
-        text += sent;
-        size -= (size_t)sent;
-    }
-    return 0;
+static int64_t now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-pid_t opp_host_starter_start(int channel, const opp_host_program *program, int *pidfd) {
+static int is_stopped(pid_t child) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    return waitid(P_PID, (id_t)child, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
+}
+
+/* Whether the answer has come; else `lack` says why not. */
+static int take_answer(opp_host_starter *starter, int64_t until, struct answer *answer) {
+    for (;;) {
+        int64_t left = until - now_ms();
+        struct pollfd polled = {.fd = starter->channel, .events = POLLIN};
+        if (poll(&polled, 1, left <= 0 ? 0 : left < look_ms ? (int)left : look_ms) > 0) break;
+        starter->lack = is_stopped(starter->pid) ? opp_host_starter_stopped
+            : left <= 0                          ? opp_host_starter_silent
+                                                 : opp_host_starter_fit;
+        if (starter->lack != opp_host_starter_fit) return 0;
+    }
+    ssize_t got;
+    do got = recv(starter->channel, answer, sizeof *answer, MSG_WAITALL);
+    while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof *answer) starter->lack = opp_host_starter_ended;
+    return got == (ssize_t)sizeof *answer;
+}
+
+static void reap(pid_t child) {
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+}
+
+/*
+ * The program is not to run, whenever the starter goes on. Either there is a child, and the kernel had written
+ * its number before that ran, or the starter or the child will see that it is over: pairs with their loads.
+ */
+static void give_up(struct opp_host_terms *terms) {
+    atomic_store(&terms->is_over, 1);
+    pid_t child = atomic_load(&terms->pid);
+    if (child > 0) kill(child, SIGKILL); /* not reaped before the answer, so the number is no other's */
+}
+
+/* The number of the child that answers an order, or -errno. */
+static pid_t carry_out(opp_host_starter *starter, const opp_host_program *program, int64_t until) {
     struct order order = {.has_folder = program->folder != NULL};
     order.text = write_text(program, NULL, &order);
-    char *text = malloc(order.text);
-    if (text == NULL) return -ENOMEM;
-    write_text(program, text, &order);
-    int error = send_order(channel, program, &order);
-    if (error == 0) error = send_text(channel, text, order.text);
-    free(text);
-    if (error != 0) return error;
-    struct answer answer;
-    ssize_t got;
-    do got = recv(channel, &answer, sizeof answer, MSG_WAITALL);
-    while (got < 0 && errno == EINTR);
-    if (got != (ssize_t)sizeof answer) return -EPIPE;
-    if (answer.pid < 0) return answer.pid;
-    /* Ours to reap, so the number is no other's until then. */
-    if (answer.failure == 0 && (error = opp_host_pidfd_open(answer.pid)) >= 0) {
-        *pidfd = error;
-        return answer.pid;
+    size_t size = sizeof(struct opp_host_terms) + order.text;
+    int memory = (int)syscall(SYS_memfd_create, "opportune-order", MFD_CLOEXEC);
+    if (memory < 0) return -errno;
+    struct opp_host_terms *terms = MAP_FAILED;
+    if (ftruncate(memory, (off_t)size) == 0)
+        terms = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    int error = terms == MAP_FAILED ? -errno : 0;
+    if (error == 0) {
+        write_text(program, (char *)(terms + 1), &order);
+        error = send_order(starter->channel, memory, program, &order);
+        if (error == -EPIPE || error == -ECONNRESET) starter->lack = opp_host_starter_ended;
     }
-    if (answer.failure == 0) kill(answer.pid, SIGKILL);
-    while (waitpid(answer.pid, NULL, 0) < 0 && errno == EINTR) {}
-    return answer.failure == 0 ? error : -answer.failure;
+    struct answer answer;
+    if (error == 0 && !take_answer(starter, until, &answer)) {
+        give_up(terms);
+        starter->is_late = starter->lack != opp_host_starter_ended;
+        error = -ETIMEDOUT;
+    }
+    if (terms != MAP_FAILED) munmap(terms, size);
+    close(memory);
+    if (error != 0) return error;
+    if (answer.pid <= 0 || answer.failure == 0) return answer.pid;
+    reap(answer.pid);
+    return -answer.failure;
+}
+
+pid_t opp_host_starter_start(
+    opp_host_starter *starter, const opp_host_program *program, int limit_ms, int *pidfd) {
+    int64_t until = now_ms() + limit_ms;
+    starter->lack = opp_host_starter_fit;
+    if (starter->is_late) {
+        struct answer late;
+        if (!take_answer(starter, until, &late)) return -ETIMEDOUT;
+        starter->is_late = 0;
+        if (late.pid > 0) {
+            kill(late.pid, SIGKILL);
+            reap(late.pid);
+        }
+    }
+    pid_t child = carry_out(starter, program, until);
+    if (child <= 0) return child;
+    /* Ours to reap, so the number is no other's until then. */
+    int descriptor = opp_host_pidfd_open(child);
+    if (descriptor >= 0) {
+        *pidfd = descriptor;
+        return child;
+    }
+    kill(child, SIGKILL);
+    reap(child);
+    return descriptor;
+}
+
+void opp_host_starter_close(opp_host_starter *starter) {
+    close(starter->channel);
+    kill(starter->pid, SIGKILL); /* it may be stopped */
+    reap(starter->pid);
 }

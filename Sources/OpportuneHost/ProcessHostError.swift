@@ -18,6 +18,8 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case otherUser(Int32, owner: UInt32)
     /// The program could not be started; the number of the error.
     case program(String, Int32)
+    /// The program could not be started, as the process that starts programs does not; why.
+    case starter(String, ProgramStarter.Lack)
     /// The lifecycle does not allow it; the reason.
     case lifecycle(String, String)
     /// It is not suspended, by a user's wish; until when, and why.
@@ -58,6 +60,8 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
     case .process(let pid, let why): "process \(pid) cannot be an app: \(why)"
     case .otherUser(let pid, let owner): "process \(pid) cannot be an app: it is of user \(userName(owner))"
     case .program(let path, let number): "'\(path)' could not be started: \(errorText(number))"
+    case .starter(let path, let lack):
+      "'\(path)' is not started: the host's process opportune-start \(lack.message)"
     case .lifecycle(let name, let why): "app '\(name)': \(why)"
     case .exempt(let name, let text): "app '\(name)' is \(text); opportune keep \(name) --end ends that"
     case .locked(let name, let why, let isTerminated):
@@ -77,6 +81,16 @@ package struct ProcessHostError: Error, Sendable, Hashable, CustomStringConverti
   }
 
   package var description: String { message }
+}
+
+extension ProgramStarter.Lack {
+  var message: String {
+    switch self {
+    case .ended: "has ended: start the host anew"
+    case .stopped(let pid): "is stopped: kill -CONT \(pid) lets it go on"
+    case .silent(let pid, let limit): "(\(pid)) has not answered within \(limit): try again later"
+    }
+  }
 }
 
 /// A user for people: the name, where there is one, and the number.

@@ -1,3 +1,4 @@
+import COpportuneHost
 import Foundation
 import OpportuneApps
 import TestSupport
@@ -80,6 +81,85 @@ import Testing
     #expect(failed?.message.contains("opportune-start") == true, "\(failed?.message ?? "")")
     host.end()
     #expect(host.process.terminationStatus == 0)
+  }
+
+  @Test func aStoppedStarterHoldsNothingUpAndStartsLater() async throws {
+    let (place, manifests) = (try Place(), try ManifestPlace())
+    let ran = manifests.path + "/ran"
+    try manifests.script("echo > \(ran); exec sleep 600", manifests.path, name: "stale")
+    try manifests.script("exec sleep 600", manifests.path, name: "app")
+    let host = try await HostProgram(place, .signals, options: ["--manifests", manifests.path])
+    let starter = try host.child("opportune-start").pid
+    kill(starter, SIGSTOP)
+    try await eventually("it is stopped") { isStopped(starter) }
+    // The second finds the order of the first unanswered.
+    for name in ["stale", "app"] {
+      let failed = #expect(throws: PushError.self) { try host.ask(.start, name) }
+      #expect(
+        failed?.message.contains("is stopped: kill -CONT \(starter)") == true, "\(failed?.message ?? "")")
+      #expect(try host.ask(.apps, nil).apps?.isEmpty == true)
+    }
+    kill(starter, SIGCONT)
+    let pid = try #require(try host.ask(.start, "app").pid)
+    #expect(ProcessStat(of: pid)?.parent == host.process.processIdentifier)
+    #expect(try host.ask(.apps, nil).apps?.map(\.id) == ["app"])
+    // It takes its orders in turn.
+    #expect(!FileManager.default.fileExists(atPath: ran))
+    try host.ask(.terminate, "app")
+    try await eventually("its end") { try host.ask(.apps, nil).apps?.isEmpty == true }
+    // Nor is the host's end held up.
+    kill(starter, SIGSTOP)
+    try await eventually("it is stopped") { isStopped(starter) }
+    host.end()
+    #expect(host.process.terminationStatus == 0)
+    try await eventually("its starter's end") { ProcessStat(of: starter)?.hasEnded != false }
+  }
+
+  @Test func whatIsGivenUpEndsAndIsNotTakenForTheNext() throws {
+    var starter = opp_host_starter()
+    try #require(opp_host_starter_open(&starter) == 0)
+    defer { opp_host_starter_close(&starter) }
+    func start(_ seconds: String, within limit: Int32) -> pid_t {
+      var pidfd: Int32 = -1
+      var words: [UnsafeMutablePointer<CChar>?] = [strdup("/bin/sleep"), strdup(seconds), nil]
+      var none: [UnsafeMutablePointer<CChar>?] = [nil]
+      defer { for word in words { free(word) } }
+      let pid = words.withUnsafeMutableBufferPointer { words in
+        none.withUnsafeMutableBufferPointer { none -> pid_t in
+          guard let first = words.baseAddress, let path = first.pointee, let nothing = none.baseAddress
+          else { return -EINVAL }
+          var program = opp_host_program(
+            path: path, argv: first, envp: nothing, folder: nil, group: -1, entrance: -1,
+            descriptors: (-1, -1, -1))
+          return opp_host_starter_start(&starter, &program, limit, &pidfd)
+        }
+      }
+      if pid > 0 { close(pidfd) }
+      return pid
+    }
+    func end(_ pid: pid_t) {
+      kill(pid, SIGKILL)
+      while waitpid(pid, nil, 0) < 0, errno == EINTR {}
+    }
+    func children() -> [String] {
+      ProcessTable.all().filter { $0.parent == getpid() }.compactMap {
+        SystemFile.text("/proc/\($0.pid)/cmdline")
+      }
+    }
+    for round in 0..<50 {
+      // Without time for an answer, at whatever point of the start that is.
+      let first = start("601", within: 0)
+      if first > 0 {
+        end(first)
+        continue
+      }
+      #expect(first == -ETIMEDOUT && starter.lack == opp_host_starter_silent, "\(round)")
+      let next = start("602", within: 60_000)
+      #expect(next > 0 && starter.lack == opp_host_starter_fit, "\(round): \(next)")
+      #expect(SystemFile.text("/proc/\(next)/cmdline") == "/bin/sleep\u{0}602\u{0}", "\(round)")
+      #expect(!children().contains("/bin/sleep\u{0}601\u{0}"), "\(round)")
+      end(next)
+    }
   }
 
   @Test(arguments: Backends.usable) func theStarterIsAsTheHostItself(backend: Backend) async throws {

@@ -52,9 +52,10 @@ import Testing
     let bus = on.bus
     #expect(try bus.call("Apps", "false").output == "(@aa{sv} [],)\n")
     let (program, other) = (try Sleeper(), try Sleeper())
-    let adopted = try bus.call("Adopt", "\(program.pid)", "", "false")
+    let adopted = try bus.call("Adopt", "\(program.pid)", "", "false", "false", "false", "")
     #expect(adopted.output.hasPrefix("('sleep', '") && adopted.output.hasSuffix("', @as [])\n"), "\(adopted)")
-    #expect(try bus.call("Adopt", "\(other.pid)", "two", "true").output.hasPrefix("('two', '"))
+    let two = try bus.call("Adopt", "\(other.pid)", "two", "true", "false", "false", "")
+    #expect(two.output.hasPrefix("('two', '"), "\(two)")
     #expect(try on.state("sleep") == "background" && on.state("two") == "foreground")
     let apps = try bus.call("Apps", "false").output
     for part in [
@@ -102,6 +103,33 @@ import Testing
     on.host.end()
   }
 
+  // R-LIFE-07
+  @Test func whoIsAdoptedIsStartedAnewAsItWasSaid() async throws {
+    let home = try Place()
+    var folder = ""
+    let variables = ["XDG_STATE_HOME": home.folder.path]
+    let on = try await OnBus { place in
+      folder = try #require(HostSocket.stateFolder(of: place.path, environment: variables))
+      return variables.map { "\($0)=\($1)" }
+    }
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let (program, other) = (try Sleeper(), try Sleeper())
+    let wrong = #"{"command":["sleep"],"folder":"/","environment":[]}"#
+    let refused = try on.bus.call("Adopt", "\(program.pid)", "x", "false", "false", "true", wrong)
+    #expect(refused.errors.contains("org.opportune.Host1.Error.Value"), "\(refused)")
+    let restart = #"{"command":["/bin/sleep","601"],"folder":"/","environment":["A=b"]}"#
+    let adopted = try on.bus.call("Adopt", "\(program.pid)", "x", "false", "false", "true", restart)
+    #expect(adopted.output.hasPrefix("('x', '"), "\(adopted)")
+    let kept = RunDeclaration(command: ["/bin/sleep", "601"], folder: "/", environment: ["A=b"])
+    #expect(RunDeclaration(file: folder + "/x.run") == kept)
+    // The name is taken.
+    let taken = try on.bus.call("Adopt", "\(other.pid)", "x", "false", "false", "true", "")
+    #expect(taken.errors.contains("Error.NameTaken"), "\(taken)")
+    let second = try on.bus.call("Adopt", "\(other.pid)", "x", "false", "true", "true", "").output
+    #expect(second.hasPrefix("('x") && !second.hasPrefix("('x'"), "\(second)")
+    on.host.end()
+  }
+
   @Test func whoHoldsALockGoesOnForNow() async throws {
     let on = try await OnBus(options: ["--lock-grace", "600"])
     let (script, output) = (
@@ -109,7 +137,7 @@ import Testing
     )
     let program = try Sleeper("/bin/sh", ["-c", script], output: output)
     _ = try await output.line("locked")
-    _ = try on.bus.call("Adopt", "\(program.pid)", "x", "false")
+    _ = try on.bus.call("Adopt", "\(program.pid)", "x", "false", "false", "false", "")
     let waits = try on.bus.call("Suspend", "x", "refuse", "false").output
     #expect(waits.contains("app 'x' goes on for now") && !waits.hasPrefix("(0.0,"), "\(waits)")
     #expect(try on.state("x") == "background")
@@ -168,7 +196,7 @@ import Testing
     // As in docs/host.md.
     if FileManager.default.isExecutableFile(atPath: "/usr/bin/busctl") {
       let program = try Sleeper()
-      _ = try on.bus.call("Adopt", "\(program.pid)", "make", "false")
+      _ = try on.bus.call("Adopt", "\(program.pid)", "make", "false", "false", "false", "")
       let asked = try PrivateBus.run(
         "/usr/bin/busctl",
         [
@@ -186,9 +214,10 @@ import Testing
   @Test(arguments: [
     (["Front", "nobody"], "org.opportune.Host1.Error.UnknownApp"),
     (["Resume", "nobody"], "org.opportune.Host1.Error.UnknownApp"),
-    (["Adopt", "1", "", "false"], "org.opportune.Host1.Error.Process"),
-    (["Adopt", "4294967295", "", "false"], "org.opportune.Host1.Error.Process"),
-    (["Adopt", "1", "../x", "false"], "org.opportune.Host1.Error.InvalidName"),
+    (["Adopt", "1", "", "false", "false", "false", ""], "org.opportune.Host1.Error.Process"),
+    (["Adopt", "4294967295", "", "false", "false", "false", ""], "org.opportune.Host1.Error.Process"),
+    (["Adopt", "1", "../x", "false", "false", "false", ""], "org.opportune.Host1.Error.InvalidName"),
+    (["Adopt", "1", "", "false", "false", "false", "[]"], "org.freedesktop.DBus.Error.InvalidArgs"),
     (["Keep", "nobody", "-5.0", ""], "org.opportune.Host1.Error.Value"),
     (["Suspend", "nobody", "perhaps", "false"], "org.freedesktop.DBus.Error.InvalidArgs"),
     (["Suspend", "nobody", "", "false"], "org.opportune.Host1.Error.UnknownApp"),
@@ -299,7 +328,7 @@ import Testing
   @Test func aBusThatGoesHarmsNothingAndMayComeBack() async throws {
     let on = try await OnBus()
     let program = try Sleeper()
-    _ = try on.bus.call("Adopt", "\(program.pid)", "x", "false")
+    _ = try on.bus.call("Adopt", "\(program.pid)", "x", "false", "false", "false", "")
     on.bus.end()
     try await on.says("the session bus is gone")
     #expect(try on.host.ask(.suspend, "x").ok && on.state("x") == "suspended")

@@ -241,7 +241,8 @@ struct HostCommand: ParsableCommand {
       running.host = nil
       bus?.stop()
       host.stop()
-      withExtendedLifetime((listener, starter)) {}
+      starter?.end()
+      withExtendedLifetime(listener) {}
     } catch let error as PushError {
       throw Failure(error.message)
     } catch let error as ProcessHostError {

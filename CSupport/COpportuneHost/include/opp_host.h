@@ -37,19 +37,37 @@ typedef struct opp_host_program {
  */
 pid_t opp_host_start(const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
 
-/*
- * Starts a process that starts programs for the caller, with the privileges, the folder and the standard
- * descriptors that the caller has now, whatever it gives up later. It ends when the caller does, or closes
- * the descriptor that this returns. It is of no session of the caller's, and deaf to signals but SIGKILL. Its
- * pid is the caller's to wait for. -EBADF where a standard descriptor is closed.
- */
-int opp_host_starter_open(pid_t *_Nonnull starter);
+/* What keeps a starter from starting. */
+typedef enum opp_host_starter_lack {
+    opp_host_starter_fit,
+    opp_host_starter_ended,
+    opp_host_starter_stopped, /* by a signal */
+    opp_host_starter_silent,  /* it has not answered in time */
+} opp_host_starter_lack;
+
+/* A process that starts programs. One thread at a time. */
+typedef struct opp_host_starter {
+    int channel;
+    pid_t pid;
+    int is_late; /* an order was given up, whose answer is still to come */
+    opp_host_starter_lack lack; /* of the last order */
+} opp_host_starter;
 
 /*
- * As opp_host_start, by that process; the program is a child of the caller. One thread at a time. -EPIPE
- * where the starter has ended.
+ * Makes one with the privileges, the folder and the standard descriptors that the caller has now, whatever
+ * that gives up later. It ends when the caller does. It is of no session of the caller's, and deaf to signals
+ * but SIGKILL and SIGSTOP. Its pid is the caller's, to be closed. -EBADF where a standard descriptor is closed.
  */
-pid_t opp_host_starter_start(int channel, const opp_host_program *_Nonnull program, int *_Nonnull pidfd);
+int opp_host_starter_open(opp_host_starter *_Nonnull starter);
+void opp_host_starter_close(opp_host_starter *_Nonnull starter);
+
+/*
+ * As opp_host_start, by that process; the program is a child of the caller. Waits so long at most, and not
+ * for one that is stopped. What was given up does not run, whenever the starter goes on; the next order first
+ * waits for the answer to it. Where `lack` is set the error tells nothing more.
+ */
+pid_t opp_host_starter_start(opp_host_starter *_Nonnull starter, const opp_host_program *_Nonnull program,
+    int limit_ms, int *_Nonnull pidfd);
 
 /* A descriptor of a process, close-on-exec; and a signal to it. */
 int opp_host_pidfd_open(pid_t pid);

@@ -28,7 +28,10 @@ enum BusMethod: String, CaseIterable {
     case .suspend, .hibernate: [("name", "s"), ("locks", "s"), ("again", "b")]
     case .front, .resume, .terminate, .endKeeping, .warn: [("name", "s")]
     case .keep: [("name", "s"), ("seconds", "d"), ("reason", "s")]
-    case .adopt: [("pid", "u"), ("name", "s"), ("foreground", "b")]
+    case .adopt:
+      [
+        ("pid", "u"), ("name", "s"), ("foreground", "b"), ("derived", "b"), ("alone", "b"), ("restart", "s"),
+      ]
     case .notify: [("name", "s"), ("kind", "s"), ("payload", "s")]
     case .reply: [("name", "s"), ("message", "t")]
     }
@@ -88,6 +91,9 @@ enum BusMethod: String, CaseIterable {
       let name = try reader.text()
       request.name = name.isEmpty ? nil : name
       request.foreground = try reader.flag()
+      request.derived = try reader.flag()
+      request.alone = try reader.flag()
+      request.restart = try Self.restart(try reader.text())
       return request
     case .warn:
       let name = try reader.text()
@@ -110,6 +116,15 @@ enum BusMethod: String, CaseIterable {
       throw BusRefusal.arguments("payload is no object of JSON whose values are texts")
     }
     return payload
+  }
+
+  private static func restart(_ text: String) throws(BusRefusal) -> RunDeclaration? {
+    if text.isEmpty { return nil }
+    guard let declaration = try? JSONDecoder().decode(RunDeclaration.self, from: Data(text.utf8)) else {
+      throw BusRefusal.arguments(
+        "restart is no object of JSON with command, folder and environment, as of the socket's adopt")
+    }
+    return declaration
   }
 
   private static func locks(_ text: String) throws(BusRefusal) -> LockPolicy.Answer? {
@@ -213,6 +228,7 @@ extension ProcessHostError {
       case .process: "Process"
       case .otherUser: "OtherUser"
       case .program: "Program"
+      case .starter: "Starter"
       case .lifecycle: "Lifecycle"
       case .exempt: "Exempt"
       case .locked: "Locked"

@@ -30,7 +30,7 @@ extension HostCore {
     let limits = limits(name, group?.path, declared)
     if !foreground { limits.set(background, members: { [] }) }
     var pidfd: Int32 = -1
-    let pid = withArray(command) { arguments in
+    let (pid, lack) = withArray(command) { arguments in
       withArray(environment(mark, declared)) { environment in
         path.withCString { file in
           withCString(declared?.folder) { start in
@@ -38,7 +38,7 @@ extension HostCore {
             var program = opp_host_program(
               path: file, argv: arguments, envp: environment, folder: start, group: folder,
               entrance: entrance, descriptors: (three[0], three[1], three[2]))
-            return configuration.starter?.start(&program, &pidfd) ?? opp_host_start(&program, &pidfd)
+            return configuration.starter?.start(&program, &pidfd) ?? (opp_host_start(&program, &pidfd), nil)
           }
         }
       }
@@ -47,10 +47,7 @@ extension HostCore {
       limits.lift([])
       group?.remove()
       memory?.remove()
-      if pid == -EPIPE, configuration.starter != nil {
-        throw ProcessHostError(
-          .system("'\(path)' is not started: the host's process opportune-start has ended", EPIPE))
-      }
+      if let lack { throw ProcessHostError(.starter(path, lack)) }
       throw ProcessHostError(.program(path, -pid))
     }
     var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)
