@@ -16,8 +16,8 @@ struct opp_host_terms {
 
 /*
  * Starts a program as opp_host_start does. `flags` are more for clone3; with CLONE_PARENT it is a child of
- * the caller's parent, as the caller is. `pidfd` and `terms` may be NULL. Returns the pid, or -errno of clone3; `failure`
- * is what kept it from being the program, which leaves a process to be waited for, or 0.
+ * the caller's parent, as the caller is. `pidfd` and `terms` may be NULL. Returns the pid, or -errno of
+ * clone3; `failure` is what kept it from being the program, which leaves a process to be waited for, or 0.
  */
 pid_t opp_host_begin(const opp_host_program *_Nonnull program, uint64_t flags, int *_Nullable pidfd,
     struct opp_host_terms *_Nullable terms, int *_Nonnull failure);

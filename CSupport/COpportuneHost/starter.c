@@ -215,8 +215,8 @@ static void reap(pid_t child) {
 }
 
 /*
- * The program is not to run, whenever the starter goes on. Either there is a child, and the kernel had written
- * its number before that ran, or the starter or the child will see that it is over: pairs with their loads.
+ * The program is not to run, whenever the starter goes on. Either there is a child, whose number the kernel
+ * wrote before it ran, or the starter or the child will see that it is over: pairs with their loads.
  */
 static void give_up(struct opp_host_terms *terms) {
     atomic_store(&terms->is_over, 1);

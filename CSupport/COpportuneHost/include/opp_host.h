@@ -56,7 +56,8 @@ typedef struct opp_host_starter {
 /*
  * Makes one with the privileges, the folder and the standard descriptors that the caller has now, whatever
  * that gives up later. It ends when the caller does. It is of no session of the caller's, and deaf to signals
- * but SIGKILL and SIGSTOP. Its pid is the caller's, to be closed. -EBADF where a standard descriptor is closed.
+ * but SIGKILL and SIGSTOP. Its pid is the caller's, to be closed. -EBADF where a standard descriptor is
+ * closed.
  */
 int opp_host_starter_open(opp_host_starter *_Nonnull starter);
 void opp_host_starter_close(opp_host_starter *_Nonnull starter);

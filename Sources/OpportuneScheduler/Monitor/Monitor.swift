@@ -214,7 +214,7 @@ final class Monitor: @unchecked Sendable {
     opp_pool_serve(pool.raw, core, pool.pool == .background ? nil : alarms, Alarm.watch.rawValue)
   }
 
-  /// Sets the time from a possible stall to the look at it; see ``PoolPolicy/watchDelay(spareDelays:least:)``.
+  /// Sets the time from a possible stall to the look at it, in nanoseconds.
   private func setWatchDelay(_ delay: UInt64, _ engine: Engine) {
     for pool in engine.pools { opp_pool_set_watch_delay(pool.raw, delay) }
   }
