@@ -151,8 +151,8 @@ typedef struct opportune_settings {
 OPPORTUNE_API int opportune_settings_init(opportune_settings *settings, uint32_t size);
 
 /*
- * Creates a scheduler and starts its workers: for each pool one more than there are usable CPUs, and a
- * monitor. `settings` is optional. On failure *scheduler is NULL.
+ * Creates a scheduler and starts its workers, for each pool those that run at once, and more, and a monitor.
+ * `settings` is optional. On failure *scheduler is NULL.
  *
  * -EINVAL: a setting is out of its range. -ENOMEM: memory is short. -EAGAIN: the process may have no more
  * threads.
@@ -176,7 +176,8 @@ OPPORTUNE_API int opportune_scheduler_destroy(opportune_scheduler *scheduler, in
  * -EDEADLK. */
 OPPORTUNE_API int opportune_scheduler_wait(opportune_scheduler *scheduler, int64_t timeout);
 
-/* How many workers of a pool run at once: the setting, or the CPUs that the process may use now. -EINVAL. */
+/* The setting `workers`, or the CPUs that the process may use now, for each of which the foreground has two
+ * workers that run at once and the other pools one. -EINVAL. */
 OPPORTUNE_API int opportune_scheduler_width(opportune_scheduler *scheduler);
 
 /*

@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -265,8 +266,7 @@ public:
             get(),
             [](void *context, void *bytes, std::size_t count, int intact) noexcept -> int {
                 both *own = static_cast<both *>(context);
-                if (!intact || !own->self->made_) own->make(bytes, count);
-                own->self->made_ = true;
+                own->self->fill(intact != 0, [&] { own->make(bytes, count); });
                 own->read(static_cast<const void *>(bytes), count);
                 return 0;
             },
@@ -276,7 +276,20 @@ public:
     opportune_region *get() const noexcept { return own_.get(); }
 
 private:
+    // A new region is intact, and of zeros: of the threads that use it first one makes the content, and the
+    // others wait. What is made where it was not intact is this call's own, or nobody else's yet.
+    template <typename Make>
+    void fill(bool intact, Make &&make) {
+        if (intact && made_) return;
+        std::unique_lock<std::mutex> first(first_, std::defer_lock);
+        if (intact) first.lock();
+        if (intact && made_) return;
+        make();
+        made_ = true; // pairs with the loads above of threads that find it intact
+    }
+
     std::unique_ptr<opportune_region, detail::release> own_;
+    std::mutex first_;
     std::atomic<bool> made_{false};
 };
 
