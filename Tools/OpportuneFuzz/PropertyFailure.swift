@@ -44,8 +44,9 @@ extension Property {
 
 /// A number for ``Property/fuzz(seed:executions:)`` that is too small.
 public struct PropertyRangeError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// Of what it is.
+  /// Which one.
   public let name: String
+  /// What it is.
   public let value: Int
   /// The least that is accepted.
   public let least: Int
