@@ -15,8 +15,8 @@
 
 /* In the child: a copy of one thread of a process that may have many, so nothing here may take a lock. */
 static void become(const opp_host_program *program, struct opp_host_terms *terms, int report) {
-    /* Pairs with the store of who gives up, which looks for this child after it. */
-    if (terms != NULL && atomic_load(&terms->is_over) != 0) _exit(126);
+    /* [given up] in starter.c */
+    if (terms != NULL && atomic_load_explicit(&terms->is_over, memory_order_seq_cst) != 0) _exit(126);
     /* Else the kernel would hang up on it (SIGHUP) where it is stopped when the caller dies: see _exit(2). */
     setsid();
     if (program->entrance >= 0) {

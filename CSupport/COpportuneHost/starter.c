@@ -67,7 +67,9 @@ static void take_program(const struct order *order, const int passed[passed_max]
     answer->failure = 0;
     if (terms == MAP_FAILED || list == MAP_FAILED) {
         answer->pid = -errno;
-    } else if (atomic_load(&terms->is_over) != 0) { /* pairs with the store of give_up() */
+    } else if (((char *)(terms + 1))[order->text - 1] != 0) {
+        answer->pid = -EINVAL; /* its last string has no end */
+    } else if (atomic_load_explicit(&terms->is_over, memory_order_seq_cst) != 0) { /* [given up] */
         answer->pid = -ECANCELED;
     } else {
         char *text = (char *)(terms + 1), *end = text + order->text;
@@ -214,13 +216,19 @@ static void reap(pid_t child) {
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
 }
 
+static void end(pid_t child) {
+    kill(child, SIGKILL);
+    reap(child);
+}
+
 /*
- * The program is not to run, whenever the starter goes on. Either there is a child, whose number the kernel
- * wrote before it ran, or the starter or the child will see that it is over: pairs with their loads.
+ * [given up] The program is not to run, whenever the starter goes on. Either there is a child, whose number
+ * the kernel wrote before it ran, or the starter or the child will see that it is over. Each side writes one
+ * and then reads the other, which only sequential consistency keeps in order.
  */
 static void give_up(struct opp_host_terms *terms) {
-    atomic_store(&terms->is_over, 1);
-    pid_t child = atomic_load(&terms->pid);
+    atomic_store_explicit(&terms->is_over, 1, memory_order_seq_cst);
+    pid_t child = atomic_load_explicit(&terms->pid, memory_order_seq_cst);
     if (child > 0) kill(child, SIGKILL); /* not reaped before the answer, so the number is no other's */
 }
 
@@ -262,10 +270,7 @@ pid_t opp_host_starter_start(
         struct answer late;
         if (!take_answer(starter, until, &late)) return -ETIMEDOUT;
         starter->is_late = 0;
-        if (late.pid > 0) {
-            kill(late.pid, SIGKILL);
-            reap(late.pid);
-        }
+        if (late.pid > 0) end(late.pid);
     }
     pid_t child = carry_out(starter, program, until);
     if (child <= 0) return child;
@@ -275,13 +280,11 @@ pid_t opp_host_starter_start(
         *pidfd = descriptor;
         return child;
     }
-    kill(child, SIGKILL);
-    reap(child);
+    end(child);
     return descriptor;
 }
 
 void opp_host_starter_close(opp_host_starter *starter) {
     close(starter->channel);
-    kill(starter->pid, SIGKILL); /* it may be stopped */
-    reap(starter->pid);
+    end(starter->pid); /* it may be stopped */
 }

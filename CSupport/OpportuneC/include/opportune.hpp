@@ -280,9 +280,8 @@ private:
     // others wait. What is made where it was not intact is this call's own, or nobody else's yet.
     template <typename Make>
     void fill(bool intact, Make &&make) {
-        if (intact && made_) return;
         std::unique_lock<std::mutex> first(first_, std::defer_lock);
-        if (intact) first.lock();
+        if (intact && !made_) first.lock();
         if (intact && made_) return;
         make();
         made_ = true; // pairs with the loads above of threads that find it intact
