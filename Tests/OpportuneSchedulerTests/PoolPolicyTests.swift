@@ -351,7 +351,9 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
 
   // R-CPU-02
   @Test func poolsOfLongJobsAreLookedAtLater() {
-    let after = { PoolPolicy.watchDelay(spareDelays: $0, least: delay) }
+    func after(_ delays: [(pool: WorkerPool, delay: UInt64)]) -> UInt64 {
+      PoolPolicy.watchDelay(spareDelays: delays, least: delay)
+    }
     #expect(after([]) == delay && after([(.background, quantum)]) == delay)
     #expect(after([(.foreground, delay)]) == delay, "half of it would be too soon")
     #expect(after([(.foreground, quantum), (.background, delay)]) == quantum / 2)

@@ -48,7 +48,7 @@ struct BenchServeCommand: MeasuringCommand {
   var files = "direct"
   @Option(
     help:
-      "Memory that each server may have, in MiB, from 64 to 65536; a thread for each of 2,000 connections needs some 512."
+      "Memory of each server, in MiB, from 64 to 65536; with 2,000 connections threads need some 512."
   )
   var serverMebibytes = 192
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")

@@ -270,7 +270,7 @@ final class Monitor: @unchecked Sendable {
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
-        let delays = engine.pools.map { (pool: $0.pool, delay: $0.policy.spareDelay) }
+        let delays = engine.pools.lazy.map { (pool: $0.pool, delay: $0.policy.spareDelay) }
         setWatchDelay(PoolPolicy.watchDelay(spareDelays: delays, least: spareDelay), engine)
       }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))

@@ -204,10 +204,10 @@ package struct PoolPolicy: Sendable {
   /// take longer. The background has no spare worker, and is looked at once a quantum.
   ///
   /// - Parameter spareDelays: of each pool, ``spareDelay``.
-  package static func watchDelay(spareDelays: [(pool: WorkerPool, delay: UInt64)], least: UInt64) -> UInt64 {
-    let shortest = spareDelays.reduce(nil as UInt64?) { shortest, next in
-      next.pool == .background ? shortest : min(shortest ?? .max, next.delay)
-    }
+  package static func watchDelay(
+    spareDelays: some Sequence<(pool: WorkerPool, delay: UInt64)>, least: UInt64
+  ) -> UInt64 {
+    let shortest = spareDelays.lazy.filter { $0.pool != .background }.map(\.delay).min()
     return max(least, (shortest ?? least) / 2)
   }
 
