@@ -66,17 +66,17 @@ void opp_app_destroy(opp_app *app) {
     _Atomic(uint32_t) *start = &app->core->free_app;
     uint32_t index = app->index, known = opp_load(start, relaxed);
     OPP_ASSERT(index < app->core->config.max_apps);
-    app->context = NULL;
+    opp_store(&app->context, NULL, relaxed);
     opp_store(&app->in_use, 0, release); /* [app-reuse] release: the last owner is done. */
     while (index < known && !opp_cas(start, &known, index, relaxed)) {}
 }
 
 void opp_app_set_context(opp_app *app, void *context) {
-    app->context = context;
+    opp_store(&app->context, context, relaxed);
 }
 
 void *opp_app_context(const opp_app *app) {
-    return app->context;
+    return opp_load(&app->context, relaxed);
 }
 
 bool opp_app_holds(const opp_app *app, unsigned number) {

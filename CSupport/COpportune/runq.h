@@ -74,7 +74,9 @@ struct opp_app {
     opp_core *core;
     uint32_t index;
     _Atomic(uint32_t) in_use;
-    void *context;
+    /* relaxed, all uses: who owns the app sets it before the first push, and destroys the app after the last
+     * take. A count of references orders that, which the thread sanitizer does not see in Swift's runtime. */
+    _Atomic(void *) context;
     _Alignas(OPP_LINE) _Atomic(uint64_t) state;
     _Alignas(OPP_LINE) rank_queues queues[QUEUES_ENDS];
 };

@@ -35,7 +35,7 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, uint64
     OPP_ASSERT(app->core == consumer->core);
     OPP_ASSERT(levels & 1ull << taken->level);
     taken->app = app;
-    taken->context = app->context;
+    taken->context = opp_load(&app->context, relaxed);
     consumer_announce(consumer, app);
     uint64_t state = opp_load(&app->state, seq_cst); /* [announce] */
     return state == seen || consumer_reconsider(consumer, app, state, levels, taken);
