@@ -292,13 +292,99 @@ private:
     std::atomic<bool> made_{false};
 };
 
-// A connection of an app, which its destructor closes. It is destroyed before the app's owner; else it stays
-// open as long as the scheduler exists.
+// A descriptor of an app, which its destructor closes: what a file, a stream and datagrams have in common. It
+// is destroyed before the app's owner; else it stays open as long as the scheduler exists.
 //
 // Each request comes in two forms: without a callable it waits, and throws; with one it returns at once, and
-// the callable is called once, on a worker of the app, with a std::error_code first. The bytes and the stream
+// the callable is called once, on a worker of the app, with a std::error_code first. The bytes and the owner
 // have to last until then.
-class stream {
+class descriptor {
+public:
+    descriptor(descriptor &&other) noexcept
+        : app_(std::exchange(other.app_, nullptr)), number_(std::exchange(other.number_, -1)) {}
+    descriptor &operator=(descriptor &&other) noexcept {
+        std::swap(app_, other.app_);
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~descriptor() {
+        // Waits for nothing: a suspended app closes it once it is resumed.
+        if (number_ >= 0) opportune_close(app_, number_, [](void *, std::int64_t) {}, nullptr);
+    }
+
+    // Closes it now, and says what that says; requests in progress end with -ECANCELED before.
+    void close() {
+        const int number = std::exchange(number_, -1);
+        detail::check_count(opportune_close(app_, number, nullptr, nullptr));
+    }
+    // -1 where there is none: moved from, closed, or made of nothing.
+    int get() const noexcept { return number_; }
+
+protected:
+    descriptor() noexcept = default;
+    descriptor(opportune_app *app, std::int64_t number) noexcept
+        : app_(app), number_(static_cast<int>(number)) {}
+
+    static std::size_t wait(std::int64_t result) {
+        return static_cast<std::size_t>(detail::check_count(result));
+    }
+    // start(completion, context) begins what ends with body(std::error_code, std::size_t).
+    template <typename Callable, typename Start>
+    static void begin(Callable &&body, Start start) {
+        detail::request([body = std::decay_t<Callable>(std::forward<Callable>(body))](
+                            std::error_code error, std::int64_t count) mutable {
+            body(error, static_cast<std::size_t>(count));
+        },
+                        start);
+    }
+    template <typename Callable>
+    using callable = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>;
+
+    opportune_app *app_ = nullptr;
+    int number_ = -1;
+};
+
+// A file. An offset of -1 is the file's own position, which each request moves on.
+class file : public descriptor {
+public:
+    file() noexcept = default;
+    // The flags and the mode of open(2); always close-on-exec.
+    file(const opportune::app &app, const std::string &path, int flags, unsigned mode = 0666,
+         timeout limit = forever)
+        : descriptor(app.get(), detail::check_count(opportune_open(app.get(), path.c_str(), flags, mode,
+                                                                   limit.count(), nullptr, nullptr))) {}
+
+    // At most `count` bytes; 0 at the end.
+    std::size_t read(void *bytes, std::size_t count, std::int64_t offset = -1, timeout limit = forever) {
+        return wait(opportune_read(app_, number_, bytes, count, offset, limit.count(), nullptr, nullptr));
+    }
+    // body(std::error_code, std::size_t)
+    template <typename Callable, typename = callable<Callable>>
+    void read(void *bytes, std::size_t count, std::int64_t offset, Callable &&body, timeout limit = forever) {
+        begin(std::forward<Callable>(body), [&](opportune_completion completion, void *context) {
+            return opportune_read(app_, number_, bytes, count, offset, limit.count(), completion, context);
+        });
+    }
+    // All of it.
+    void write(const void *bytes, std::size_t count, std::int64_t offset = -1, timeout limit = forever) {
+        wait(opportune_write(app_, number_, bytes, count, offset, limit.count(), nullptr, nullptr));
+    }
+    // body(std::error_code, std::size_t)
+    template <typename Callable, typename = callable<Callable>>
+    void write(const void *bytes, std::size_t count, std::int64_t offset, Callable &&body,
+               timeout limit = forever) {
+        begin(std::forward<Callable>(body), [&](opportune_completion completion, void *context) {
+            return opportune_write(app_, number_, bytes, count, offset, limit.count(), completion, context);
+        });
+    }
+    // Has the device store what was written.
+    void sync(timeout limit = forever) {
+        wait(opportune_sync(app_, number_, limit.count(), nullptr, nullptr));
+    }
+};
+
+// A connection.
+class stream : public descriptor {
 public:
     stream() noexcept = default;
     // Connects to a numeric address: "127.0.0.1:80", "[::1]:80", "unix:/path".
@@ -310,75 +396,70 @@ public:
         : stream(app.get(),
                  detail::check_count(opportune_connect_host(app.get(), host.c_str(), port, limit.count(),
                                                             nullptr, nullptr))) {}
-    stream(stream &&other) noexcept
-        : app_(std::exchange(other.app_, nullptr)), socket_(std::exchange(other.socket_, -1)) {}
-    stream &operator=(stream &&other) noexcept {
-        std::swap(app_, other.app_);
-        std::swap(socket_, other.socket_);
-        return *this;
-    }
-    ~stream() {
-        // Waits for nothing: a suspended app closes it once it is resumed.
-        if (socket_ >= 0) opportune_close(app_, socket_, [](void *, std::int64_t) {}, nullptr);
-    }
 
     // What has come, at most `count` bytes; 0 where the peer has ended its side.
     std::size_t read(void *bytes, std::size_t count, timeout limit = forever) {
-        return static_cast<std::size_t>(detail::check_count(
-            opportune_receive(app_, socket_, bytes, count, limit.count(), nullptr, nullptr)));
+        return wait(opportune_receive(app_, number_, bytes, count, limit.count(), nullptr, nullptr));
     }
     // body(std::error_code, std::size_t)
-    template <typename Callable, typename = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>>
+    template <typename Callable, typename = callable<Callable>>
     void read(void *bytes, std::size_t count, Callable &&body, timeout limit = forever) {
-        detail::request(counting(std::forward<Callable>(body)),
-                        [&](opportune_completion completion, void *context) {
-                            return opportune_receive(app_, socket_, bytes, count, limit.count(), completion,
-                                                     context);
-                        });
+        begin(std::forward<Callable>(body), [&](opportune_completion completion, void *context) {
+            return opportune_receive(app_, number_, bytes, count, limit.count(), completion, context);
+        });
     }
     // All of it. One write at a time.
     void write(const void *bytes, std::size_t count, timeout limit = forever) {
-        detail::check_count(
-            opportune_send(app_, socket_, bytes, count, limit.count(), nullptr, nullptr));
+        wait(opportune_send(app_, number_, bytes, count, limit.count(), nullptr, nullptr));
     }
     void write(const std::string &text, timeout limit = forever) {
         write(text.data(), text.size(), limit);
     }
     // body(std::error_code, std::size_t)
-    template <typename Callable, typename = std::enable_if_t<!std::is_convertible_v<Callable, timeout>>>
+    template <typename Callable, typename = callable<Callable>>
     void write(const void *bytes, std::size_t count, Callable &&body, timeout limit = forever) {
-        detail::request(counting(std::forward<Callable>(body)),
-                        [&](opportune_completion completion, void *context) {
-                            return opportune_send(app_, socket_, bytes, count, limit.count(), completion,
-                                                  context);
-                        });
+        begin(std::forward<Callable>(body), [&](opportune_completion completion, void *context) {
+            return opportune_send(app_, number_, bytes, count, limit.count(), completion, context);
+        });
     }
     void shutdown(half which = half::sending, timeout limit = forever) {
-        detail::check_count(opportune_shutdown(app_, socket_, static_cast<int>(which), limit.count(), nullptr,
-                                               nullptr));
+        wait(opportune_shutdown(app_, number_, static_cast<int>(which), limit.count(), nullptr, nullptr));
     }
-    // Closes it now, and says what that says; requests in progress end with -ECANCELED before.
-    void close() {
-        const int socket = std::exchange(socket_, -1);
-        detail::check_count(opportune_close(app_, socket, nullptr, nullptr));
-    }
-    // -1 where there is none: moved from, closed, or made of nothing.
-    int get() const noexcept { return socket_; }
 
 private:
     friend class listener;
-    stream(opportune_app *app, std::int64_t socket) noexcept : app_(app), socket_(static_cast<int>(socket)) {}
+    stream(opportune_app *app, std::int64_t socket) noexcept : descriptor(app, socket) {}
+};
 
-    template <typename Callable>
-    static auto counting(Callable &&body) {
-        return [body = std::decay_t<Callable>(std::forward<Callable>(body))](
-                   std::error_code error, std::int64_t count) mutable {
-            body(error, static_cast<std::size_t>(count));
-        };
+// A datagram socket, bound to an address; port 0 is a free one.
+class datagrams : public descriptor {
+public:
+    datagrams() noexcept = default;
+    datagrams(const opportune::app &app, const std::string &address, bool reuses_port = false)
+        : descriptor(app.get(),
+                     detail::check(opportune_datagram_socket(app.get(), address.c_str(), reuses_port))) {}
+
+    // To which it is bound: "127.0.0.1:4040".
+    std::string address() const {
+        char text[OPPORTUNE_ADDRESS_SIZE];
+        detail::check(opportune_socket_address(app_, number_, text));
+        return text;
     }
-
-    opportune_app *app_ = nullptr;
-    int socket_ = -1;
+    // One datagram.
+    void send(const void *bytes, std::size_t count, const std::string &to, timeout limit = forever) {
+        wait(opportune_send_to(app_, number_, bytes, count, to.c_str(), limit.count(), nullptr, nullptr));
+    }
+    void send(const std::string &text, const std::string &to, timeout limit = forever) {
+        send(text.data(), text.size(), to, limit);
+    }
+    // One datagram, and in `sender` who sent it, "" where it has no address. A longer one throws EMSGSIZE.
+    std::size_t receive(void *bytes, std::size_t count, std::string &sender, timeout limit = forever) {
+        char text[OPPORTUNE_ADDRESS_SIZE] = "";
+        const std::int64_t result =
+            opportune_receive_from(app_, number_, bytes, count, text, limit.count(), nullptr, nullptr);
+        sender = text;
+        return wait(result);
+    }
 };
 
 // Listens for connections of an app. Port 0 is a free one.
