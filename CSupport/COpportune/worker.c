@@ -94,6 +94,7 @@ void opp_worker_begin(opp_worker *worker, opp_consumer *consumer) {
     worker->picks = 0;
     worker->vain_searches = worker->searches_to_skip = 0;
     worker->has_left = worker->has_served = false;
+    worker->is_appointed = true; /* it may have been started to lead */
 }
 
 void opp_worker_end(opp_worker *worker) {

@@ -31,7 +31,9 @@
  * worker sets its bit (seq_cst) before it finds no place in `leaders` (seq_cst) and sleeps on its word. So
  * either it leads, or it is found by the last who leaves. The same with `watched` in the place of
  * `leaders`, against the thread that adds the first descriptor. Wakers choose leaders last: where another
- * sleeps, nobody need be appointed.
+ * sleeps, nobody need be appointed. Who is awaited (LEADER_COMING) keeps others from appointing one, so
+ * whoever sees that it may not come appoints anew: a worker that works first, and the monitor where one was
+ * not started, or has ended.
  *
  * Several leaders, so that who takes an event finds another leading, and wakes nobody before it begins with
  * its job. The kernel has one of them return for each event, the one that came last, and so perhaps not the
@@ -333,6 +335,14 @@ opp_wake opp_pool_appoint(opp_pool *pool, bool again) {
 
 opp_wake opp_pool_needs_leader(opp_pool *pool) {
     return opp_pool_appoint(pool, false);
+}
+
+bool opp_pool_awaits_leader(const opp_pool *pool) {
+    return opp_load(&pool->leaders[0], seq_cst) == LEADER_COMING;
+}
+
+opp_wake opp_pool_needs_leader_still(opp_pool *pool) {
+    return opp_pool_awaits_leader(pool) ? opp_pool_appoint(pool, true) : OPP_WAKE_NOTHING;
 }
 
 /* relaxed, both: it orders nothing. A thread that is stopped while it searches keeps others from searching,

@@ -44,6 +44,12 @@ import Testing
       #expect((statistics.storage.operationTokens ?? 0) <= 1000)
       #expect(statistics.network.byteTokens == nil)
       #expect(statistics.usesUring == (backend == .uring))
+      let lines = "\(statistics)".split(separator: "\n")
+      #expect(
+        lines.map { $0.prefix { $0 != ":" } } == [
+          "foreground, foreground", "background, background", "all, foreground", "all, background",
+        ])
+      #expect(lines[0].contains("1 failed, 1 cancelled; 10000 bytes read, 10000 written; waiting "))
     }
   }
 

@@ -186,6 +186,52 @@ static void leading(void) {
     for (int i = 0; i < 2; i++) close(ends[i]);
 }
 
+/* A worker that was to be started to lead is not, or does something else: another leads. R-NET-03 */
+static void leadersThatDoNotCome(void) {
+    opp_core_config config = {.max_apps = 1};
+    opp_core *core;
+    CHECK(opp_core_create(&config, &core) == 0);
+    opp_pool *pool = opp_pool_create(1);
+    opp_readiness *readiness = opp_readiness_create();
+    CHECK(pool != NULL && readiness != NULL);
+    opp_pool_set_levels(pool, ~0ull, 0, 0);
+    opp_pool_set_readiness(pool, readiness);
+    opp_pool_serve(pool, core, NULL, 0);
+    int error = 0, ends[2];
+    opp_producer *producer = opp_thread_producer(core, 0, &error);
+    opp_consumer *consumers[2] = {opp_consumer_create(core, producer, NULL),
+                                  opp_consumer_create(core, producer, NULL)};
+    opp_worker *one = opp_pool_worker(pool, 0), *two = opp_pool_worker(pool, 1);
+    pair(ends);
+    CHECK(opp_readiness_add(readiness, ends[0]) == 0);
+    CHECK(!opp_pool_awaits_leader(pool));
+    CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_NOTHING); /* nobody was to come */
+    CHECK(opp_pool_needs_leader(pool) == OPP_WAKE_START);
+    CHECK(opp_pool_awaits_leader(pool));
+    CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_START); /* it could not be started */
+
+    /* It is started, and works instead. */
+    opp_worker_begin(one, consumers[0]);
+    CHECK(opp_worker_passes_lead(one) == OPP_WAKE_START);
+    CHECK(opp_worker_passes_lead(one) == OPP_WAKE_NOTHING); /* told once */
+
+    /* Another has parked meanwhile. */
+    opp_worker_begin(two, consumers[1]);
+    CHECK(opp_worker_begin_park(two) == OPP_PARKED_SLEEPS);
+    CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_NOTHING);
+    CHECK(opp_worker_read_state(two) == OPP_WORKER_APPOINTED);
+    CHECK(opp_pool_park(pool, 1) == OPP_WOKEN_TO_LEAD);
+
+    opp_pool_close(pool);
+    opp_worker_end(one);
+    opp_consumer_destroy(consumers[0]);
+    opp_consumer_destroy(consumers[1]);
+    opp_readiness_destroy(readiness);
+    opp_pool_destroy(pool);
+    opp_core_destroy(core, NULL, NULL);
+    for (int i = 0; i < 2; i++) close(ends[i]);
+}
+
 /* --- Threads: each byte is received, whoever waits --------------------------------------------------- */
 
 #define WORKERS 3
@@ -340,6 +386,7 @@ int main(void) {
     words();
     refusals();
     leading();
+    leadersThatDoNotCome();
     hunt(1);
     hunt(2);
     hunt(WORKERS + 1);

@@ -319,6 +319,13 @@ OPP_MUST_USE opp_wake opp_worker_passes_lead(opp_worker *_Nonnull worker);
 /* The same after the first descriptor was added to the pool's readiness; any thread. */
 OPP_MUST_USE opp_wake opp_pool_needs_leader(opp_pool *_Nonnull pool);
 
+/* Whether one was woken to wait there, or is to be started for it, and does not wait yet; any thread. */
+bool opp_pool_awaits_leader(const opp_pool *_Nonnull pool);
+
+/* The one that is awaited may not come: it could not be started, or was not since another seemed to be
+ * parked, or it has ended. Has another wait, as above; any thread. */
+OPP_MUST_USE opp_wake opp_pool_needs_leader_still(opp_pool *_Nonnull pool);
+
 /*
  * Between two jobs of a worker with a token, at `now`: claims the waiters of events that have come, if nobody
  * waits in the pool's readiness, and nobody has looked for OPP_HARVEST_NS.

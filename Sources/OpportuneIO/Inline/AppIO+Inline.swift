@@ -87,16 +87,20 @@ extension AppIO {
   /// cancellation does not end it sooner, as it ends no request that is at the device.
   func tryOnWorker(_ call: IOCall, done: Int) throws(IOError) -> InlineResult {
     guard call.mayWaitOnWorker, call.total - done <= ReadsOnWorkers.largest, reactor.waitsOnWorkers,
-      kind(of: call) != .other, reactor.readsOnWorkers.begin()
+      kind(of: call) != .other
     else { return .part(done) }
-    defer { if reactor.readsOnWorkers.end(bytes: call.total - done) { reactor.lookAgain() } }
     var done = done
     repeat {
-      var op = call.operation(done: done, piece: call.total - done, file: FileFacts(), nil)
+      guard reactor.readsOnWorkers.begin() else { return .part(done) }
+      let left = call.total - done
+      func end() { if reactor.readsOnWorkers.end(bytes: left) { reactor.lookAgain() } }
+      var op = call.operation(done: done, piece: left, file: FileFacts(), nil)
       op.priority = UInt8(reactor.readsOnWorkers.priority.rawValue)
-      let result = doInline(on: call.device, op.fd, since: call.closesBefore, by: call.standing) {
-        [entry, op] in
-        let moved: Int32? = WorkerWait.perform {
+      // Around the gates and the count: a demoted worker has left them when it is lowered again, and may be
+      // stopped then.
+      let result: Int32?? = WorkerWait.perform {
+        defer { end() }
+        return doInline(on: call.device, op.fd, since: call.closesBefore, by: call.standing) { [entry, op] in
           let moved = withUnsafePointer(to: op) { opp_ring_read($0) }
           if moved >= 0 {
             let isWhole = moved == 0 || !call.wantsAll || done + Int(moved) == call.total
@@ -106,9 +110,9 @@ extension AppIO {
           }
           return moved
         }
-        return moved ?? -EAGAIN
       }
-      guard let moved = result, !Self.isNoAnswer(moved) else { return .part(done) }
+      if result == nil { end() }
+      guard case .some(.some(let moved)) = result, !Self.isNoAnswer(moved) else { return .part(done) }
       guard moved >= 0 else {
         call.giveBackBuffers()
         throw call.error(.system(Errno(rawValue: -moved)))

@@ -117,3 +117,24 @@ public struct IOStatistics: Sendable {
   /// Whether io_uring carries the requests; otherwise threads do.
   public let usesUring: Bool
 }
+
+extension IOStatistics: CustomStringConvertible {
+  /// For people: a line for each app and class that had requests, then one for all.
+  public var description: String {
+    let lines = apps.flatMap { app in
+      [("foreground", app.foreground), ("background", app.background)].compactMap { name, counts in
+        counts.submitted + counts.inline == 0 ? nil : "\(app.name), \(name): \(counts)"
+      }
+    }
+    return (lines + ["all, foreground: \(foreground)", "all, background: \(background)"])
+      .joined(separator: "\n")
+  }
+}
+
+extension IOStatistics.Class: CustomStringConvertible {
+  /// For people: requests, bytes and times in a line.
+  public var description: String {
+    "\(submitted + inline) requests, \(failed) failed, \(cancelled) cancelled; \(bytesRead) bytes read, "
+      + "\(bytesWritten) written; waiting \(waiting); in the device \(inDevice)"
+  }
+}

@@ -82,7 +82,11 @@ extension Monitor {
     let now = opp_now_ns()
     for pool in engine.pools where pool.lacksWorker && now >= pool.startsFrom {
       pool.lacksWorker = false
-      if opp_pool_sleeping(pool.raw) == 0, opp_has_ready(engine.core, pool.mask) { _ = spawn(pool, engine) }
+      if opp_pool_sleeping(pool.raw) > 0 {
+        engine.carryOut(opp_pool_needs_leader_still(pool.raw), in: pool)
+      } else if opp_has_ready(engine.core, pool.mask) || opp_pool_awaits_leader(pool.raw) {
+        _ = spawn(pool, engine)
+      }
     }
     return nextStart(engine)
   }

@@ -323,7 +323,12 @@ final class Monitor: @unchecked Sendable {
   private func handle(_ message: Message, _ engine: Engine) {
     switch message {
     case .spawn(let pool):
-      if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
+      // One that seems to be parked may be about to go on with a job instead.
+      if opp_pool_sleeping(pool.raw) > 0 {
+        engine.carryOut(opp_pool_needs_leader_still(pool.raw), in: pool)
+      } else {
+        _ = spawn(pool, engine)
+      }
     case .ended(let worker):
       locks.watch.forget(worker.report.threadID)
       remove(worker)
@@ -334,6 +339,7 @@ final class Monitor: @unchecked Sendable {
       if opp_pool_sleeping(worker.pool.raw) == 0 { _ = spawn(worker.pool, engine) }
       // The worker did not look at the queues after it had returned its run token.
       engine.wakeIfReady(worker.pool)
+      engine.carryOut(opp_pool_needs_leader_still(worker.pool.raw), in: worker.pool)
     case .notStarted(let worker, let error):
       notStarted(worker, error, engine)
     case .ready(let level):

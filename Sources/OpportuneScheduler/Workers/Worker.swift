@@ -54,7 +54,7 @@ final class Worker: @unchecked Sendable {
   private let isInForeground = Atomic<Bool>(false)
   private var inForegroundSince: UInt64 = 0
   /// The worker has parked since it passed the lead, and parks no more.
-  private var owesLead = false
+  private var owesLead = true
   /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
   /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
   private(set) var harvests = false
