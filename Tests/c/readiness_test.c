@@ -137,25 +137,55 @@ static void refusals(void) {
 
 /* --- A pool that leads --------------------------------------------------------------------------- */
 
-/* The steps of one worker and of a second one, without threads. */
-static void leading(void) {
-    opp_core_config config = {.max_apps = 1};
+/* Two workers of a pool, which are stepped without threads, and a connection. */
+typedef struct steps {
     opp_core *core;
-    CHECK(opp_core_create(&config, &core) == 0);
-    opp_pool *pool = opp_pool_create(1);
-    opp_readiness *readiness = opp_readiness_create();
-    CHECK(pool != NULL && readiness != NULL);
-    opp_pool_set_levels(pool, ~0ull, 0, 0);
-    opp_pool_set_readiness(pool, readiness);
-    opp_pool_serve(pool, core, NULL, 0);
-    int error = 0, ends[2];
-    opp_producer *producer = opp_thread_producer(core, 0, &error);
-    opp_consumer *consumers[2] = {opp_consumer_create(core, producer, NULL),
-                                  opp_consumer_create(core, producer, NULL)};
-    opp_worker *one = opp_pool_worker(pool, 0), *two = opp_pool_worker(pool, 1);
-    opp_worker_begin(one, consumers[0]);
-    opp_worker_begin(two, consumers[1]);
-    pair(ends);
+    opp_pool *pool;
+    opp_readiness *readiness;
+    opp_consumer *consumers[2];
+    opp_worker *one, *two;
+    int ends[2];
+} steps;
+
+static steps steps_make(void) {
+    opp_core_config config = {.max_apps = 1};
+    steps made;
+    CHECK(opp_core_create(&config, &made.core) == 0);
+    made.pool = opp_pool_create(1);
+    made.readiness = opp_readiness_create();
+    CHECK(made.pool != NULL && made.readiness != NULL);
+    opp_pool_set_levels(made.pool, ~0ull, 0, 0);
+    opp_pool_set_readiness(made.pool, made.readiness);
+    opp_pool_serve(made.pool, made.core, NULL, 0);
+    int error = 0;
+    opp_producer *producer = opp_thread_producer(made.core, 0, &error);
+    for (int i = 0; i < 2; i++) made.consumers[i] = opp_consumer_create(made.core, producer, NULL);
+    made.one = opp_pool_worker(made.pool, 0);
+    made.two = opp_pool_worker(made.pool, 1);
+    pair(made.ends);
+    return made;
+}
+
+/* The second worker is parked, or has got up. */
+static void steps_end(steps *all) {
+    opp_pool_close(all->pool);
+    opp_worker_end(all->one);
+    for (int i = 0; i < 2; i++) opp_consumer_destroy(all->consumers[i]);
+    opp_readiness_destroy(all->readiness);
+    opp_pool_destroy(all->pool);
+    opp_core_destroy(all->core, NULL, NULL);
+    for (int i = 0; i < 2; i++) close(all->ends[i]);
+}
+
+/* The steps of one worker and of a second one. */
+static void leading(void) {
+    steps all = steps_make();
+    opp_pool *pool = all.pool;
+    opp_readiness *readiness = all.readiness;
+    opp_worker *one = all.one, *two = all.two;
+    const int *ends = all.ends;
+    opp_worker_begin(one, all.consumers[0]);
+    opp_worker_begin(two, all.consumers[1]);
 
     CHECK(opp_pool_needs_leader(pool) == OPP_WAKE_NOTHING); /* nothing is watched */
     CHECK(opp_readiness_add(readiness, ends[0]) == 0);
@@ -176,34 +206,16 @@ static void leading(void) {
     CHECK(opp_worker_passes_lead(one) == OPP_WAKE_NOTHING);
     CHECK(opp_worker_read_state(two) == OPP_WORKER_APPOINTED);
     CHECK(opp_pool_park(pool, 1) == OPP_WOKEN_TO_LEAD);
-    opp_pool_close(pool);
-    opp_worker_end(one);
-    opp_consumer_destroy(consumers[0]);
-    opp_consumer_destroy(consumers[1]);
-    opp_readiness_destroy(readiness);
-    opp_pool_destroy(pool);
-    opp_core_destroy(core, NULL, NULL);
-    for (int i = 0; i < 2; i++) close(ends[i]);
+    steps_end(&all);
 }
 
 /* A worker that was to be started to lead is not, or does something else: another leads. R-NET-03 */
-static void leadersThatDoNotCome(void) {
-    opp_core_config config = {.max_apps = 1};
-    opp_core *core;
-    CHECK(opp_core_create(&config, &core) == 0);
-    opp_pool *pool = opp_pool_create(1);
-    opp_readiness *readiness = opp_readiness_create();
-    CHECK(pool != NULL && readiness != NULL);
-    opp_pool_set_levels(pool, ~0ull, 0, 0);
-    opp_pool_set_readiness(pool, readiness);
-    opp_pool_serve(pool, core, NULL, 0);
-    int error = 0, ends[2];
-    opp_producer *producer = opp_thread_producer(core, 0, &error);
-    opp_consumer *consumers[2] = {opp_consumer_create(core, producer, NULL),
-                                  opp_consumer_create(core, producer, NULL)};
-    opp_worker *one = opp_pool_worker(pool, 0), *two = opp_pool_worker(pool, 1);
-    pair(ends);
-    CHECK(opp_readiness_add(readiness, ends[0]) == 0);
+static void leaders_that_do_not_come(void) {
+    steps all = steps_make();
+    opp_pool *pool = all.pool;
+    opp_readiness *readiness = all.readiness;
+    opp_worker *one = all.one, *two = all.two;
+    CHECK(opp_readiness_add(readiness, all.ends[0]) == 0);
     CHECK(!opp_pool_awaits_leader(pool));
     CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_NOTHING); /* nobody was to come */
     CHECK(opp_pool_needs_leader(pool) == OPP_WAKE_START);
@@ -211,25 +223,18 @@ static void leadersThatDoNotCome(void) {
     CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_START); /* it could not be started */
 
     /* It is started, and works instead. */
-    opp_worker_begin(one, consumers[0]);
+    opp_worker_begin(one, all.consumers[0]);
     CHECK(opp_worker_passes_lead(one) == OPP_WAKE_START);
     CHECK(opp_worker_passes_lead(one) == OPP_WAKE_NOTHING); /* told once */
 
     /* Another has parked meanwhile. */
-    opp_worker_begin(two, consumers[1]);
+    opp_worker_begin(two, all.consumers[1]);
     CHECK(opp_worker_begin_park(two) == OPP_PARKED_SLEEPS);
     CHECK(opp_pool_needs_leader_still(pool) == OPP_WAKE_NOTHING);
     CHECK(opp_worker_read_state(two) == OPP_WORKER_APPOINTED);
     CHECK(opp_pool_park(pool, 1) == OPP_WOKEN_TO_LEAD);
 
-    opp_pool_close(pool);
-    opp_worker_end(one);
-    opp_consumer_destroy(consumers[0]);
-    opp_consumer_destroy(consumers[1]);
-    opp_readiness_destroy(readiness);
-    opp_pool_destroy(pool);
-    opp_core_destroy(core, NULL, NULL);
-    for (int i = 0; i < 2; i++) close(ends[i]);
+    steps_end(&all);
 }
 
 /* --- Threads: each byte is received, whoever waits --------------------------------------------------- */
@@ -386,7 +391,7 @@ int main(void) {
     words();
     refusals();
     leading();
-    leadersThatDoNotCome();
+    leaders_that_do_not_come();
     hunt(1);
     hunt(2);
     hunt(WORKERS + 1);

@@ -53,7 +53,7 @@ final class Worker: @unchecked Sendable {
   /// it last slept.
   private let isInForeground = Atomic<Bool>(false)
   private var inForegroundSince: UInt64 = 0
-  /// The worker has parked since it passed the lead, and parks no more.
+  /// The worker has begun or parked since it passed the lead, and parks no more.
   private var owesLead = true
   /// Whether the worker, between two jobs, resumes those whose descriptors have become ready. What they queue
   /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
