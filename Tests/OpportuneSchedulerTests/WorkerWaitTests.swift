@@ -107,9 +107,41 @@ import Testing
     let first = await seen.reaching(1).first
     let nice = try #require(first.flatMap { $0 })
     try await scheduler.shutdown()
-    #expect(nice.inside == (engine.privileges.canRaise ? nice.fresh : nil))
+    #expect(nice.inside == (engine.privileges.canRaise ? nice.fresh : nice.before))
     #expect(nice.after >= nice.before)
     #expect(nice.before > nice.fresh || !engine.privileges.canRaise)
+  }
+
+  // R-CPU-01 R-CPU-06
+  /// An ordinary user's keeps its nice value, and waits on its thread as well; but not in the class that may
+  /// get no CPU for as long as others run.
+  @Test(arguments: OverlapClass.allCases)
+  func aDemotedJobThatCannotBeRaisedWaitsAsItIs(overlap: OverlapClass) async throws {
+    var privileges = KernelPrivileges.probe()
+    privileges.canRaise = false
+    let configuration = SchedulerConfiguration(workers: 1) {
+      $0.quantum.quantum = .milliseconds(1)
+      $0.overlapClass = overlap
+    }
+    let engine = try Engine(configuration, .silent, privileges: privileges)
+    let app = try engine.makeApp(named: "front", band: .foreground)
+    struct Seen { var policy: Int32 = -1, nice: Int32 = 0, inside: Int32?, after: Int32 = 0 }
+    let seen = Record<Seen>()
+    try app.submit {
+      func isInOverlap() -> Bool {
+        overlap == .background ? sched_getscheduler(0) != SCHED_OTHER : niceValue() == 19
+      }
+      while !isInOverlap() { spinCPU(milliseconds: 1) }
+      var result = Seen(policy: sched_getscheduler(0), nice: niceValue())
+      result.inside = WorkerWait.perform { niceValue() }
+      result.after = niceValue()
+      seen.add(result)
+    }
+    let result = try #require(await seen.reaching(1).first)
+    await engine.end()
+    #expect((result.policy == SCHED_OTHER) == (overlap == .nice19))
+    #expect(result.inside == (overlap == .nice19 ? 19 : nil))
+    #expect(result.after == result.nice)
   }
 
   // R-CPU-01 R-CPU-06
@@ -123,7 +155,8 @@ import Testing
       guard let worker = Worker.current(of: engine) else { return seen.add(nil) }
       var nice = Nice(fresh: niceValue())
       nice.inside = WorkerWait.perform {
-        while worker.depth == 0 { spinCPU(milliseconds: 1) }
+        // An ordinary user's keeps its nice value at the first step.
+        while worker.depth < 2 { spinCPU(milliseconds: 1) }
         // The monitor lowers it before it says so.
         return niceValue()
       }

@@ -80,8 +80,9 @@ extension AppIO {
 
   /// Reads on the calling worker, and waits for the device there: nothing is handed over, and nobody woken.
   /// For a read of at most ``ReadsOnWorkers/largest`` bytes of an active app. Where the worker has a run
-  /// token, another has it meanwhile; a job that runs beside the tokens reads here as well, a demoted one if
-  /// it may be raised for that time (decision 0035). If the call ends here, its buffers are given back.
+  /// token, another has it meanwhile; a job that runs beside the tokens reads here as well, a demoted one
+  /// too, raised for that time if it may be (decision 0035). If the call ends here, its buffers are given
+  /// back.
   ///
   /// A close of the descriptor and the end of the app wait for it, as for a request that the kernel has. A
   /// cancellation does not end it sooner, as it ends no request that is at the device.

@@ -5,6 +5,6 @@ package enum WorkerWait {
   /// meanwhile.
   ///
   /// - Returns: nil, without calling it, if the calling thread is no worker of a scheduler's foreground pool,
-  ///   is the spare worker, or runs a demoted job beside the run tokens and may not be raised.
+  ///   is the spare worker, or runs a demoted job at `SCHED_IDLE` and may not be raised.
   package static func perform<Value>(_ body: () -> Value) -> Value? { Worker.waiting(body) }
 }
