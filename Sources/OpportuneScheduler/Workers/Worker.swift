@@ -140,8 +140,8 @@ final class Worker: @unchecked Sendable {
   }
 
   /// Gives the thread the priority of fresh work, where the process may do that; where not, the thread waits
-  /// as it is, if it has a share of the CPUs whatever else runs. Returns whether it was raised; nil: it is not
-  /// to wait.
+  /// as it is, if it has a share of the CPUs whatever else runs. Returns whether it was raised, or nil where
+  /// it is not to wait.
   private func raiseForWait() -> Bool? {
     guard engine.privileges.canRaise else { return (report.changed ?? applied).policy == .idle ? nil : false }
     return own.apply(to: 0) ? true : nil
