@@ -113,10 +113,10 @@ import Testing
   }
 
   // R-CPU-01 R-CPU-06
-  /// An ordinary user's keeps its nice value, and waits on its thread as well; but not in the class that may
-  /// get no CPU for as long as others run.
+  /// An ordinary user's keeps its nice value, has the slice of fresh work, and waits on its thread as well;
+  /// but not in the class that may get no CPU for as long as others run.
   @Test(arguments: OverlapClass.allCases)
-  func aDemotedJobThatCannotBeRaisedWaitsAsItIs(overlap: OverlapClass) async throws {
+  func aDemotedJobThatCannotBeRaisedWaitsAtItsNiceValue(overlap: OverlapClass) async throws {
     var privileges = KernelPrivileges.probe()
     privileges.canRaise = false
     let configuration = SchedulerConfiguration(workers: 1) {
@@ -125,23 +125,30 @@ import Testing
     }
     let engine = try Engine(configuration, .silent, privileges: privileges)
     let app = try engine.makeApp(named: "front", band: .foreground)
-    struct Seen { var policy: Int32 = -1, nice: Int32 = 0, inside: Int32?, after: Int32 = 0 }
+    struct Seen { var policy: Int32 = -1, inside: [UInt64]?, before: [UInt64] = [], after: [UInt64] = [] }
+    /// Nice value and slice of the calling thread.
+    @Sendable func share() -> [UInt64] {
+      var own = opp_sched_params()
+      return opp_thread_get_sched(0, &own) == 0 ? [UInt64(UInt8(bitPattern: own.nice)), own.slice_ns] : []
+    }
     let seen = Record<Seen>()
     try app.submit {
       func isInOverlap() -> Bool {
         overlap == .background ? sched_getscheduler(0) != SCHED_OTHER : niceValue() == 19
       }
       while !isInOverlap() { spinCPU(milliseconds: 1) }
-      var result = Seen(policy: sched_getscheduler(0), nice: niceValue())
-      result.inside = WorkerWait.perform { niceValue() }
-      result.after = niceValue()
+      var result = Seen(policy: sched_getscheduler(0), before: share())
+      result.inside = WorkerWait.perform { share() }
+      result.after = share()
       seen.add(result)
     }
     let result = try #require(await seen.reaching(1).first)
     await engine.end()
     #expect((result.policy == SCHED_OTHER) == (overlap == .nice19))
-    #expect(result.inside == (overlap == .nice19 ? 19 : nil))
-    #expect(result.after == result.nice)
+    let before = try #require(result.before.last)
+    let slice = privileges.canSetSlice ? KernelPriority.foregroundSliceNanoseconds : before
+    #expect(result.inside == (overlap == .nice19 ? [19, slice] : nil))
+    #expect(result.after == result.before && (before != slice || !privileges.canSetSlice))
   }
 
   // R-CPU-01 R-CPU-06

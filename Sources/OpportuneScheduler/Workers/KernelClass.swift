@@ -168,6 +168,14 @@ package struct KernelPriority: Sendable, Hashable {
       .normal, nice: privileges.baseNice, slice: privileges.canSetSlice ? demotedSliceNanoseconds : 0)
   }
 
+  /// The same with the slice of fresh work, which needs no privilege: no more of the CPU, but sooner. At nice
+  /// 19 the slice of demoted work lets a thread wait for a second where others keep the CPUs busy.
+  func prompt(_ privileges: KernelPrivileges) -> KernelPriority {
+    KernelPriority(
+      policy, nice: nice, slice: privileges.canSetSlice ? Self.foregroundSliceNanoseconds : 0,
+      realTime: realTimePriority, retires: retires)
+  }
+
   /// Of the real-time foreground; `priority` is 1 to 99.
   static func realTimeForeground(_ priority: Int) -> KernelPriority {
     KernelPriority(.roundRobin, realTime: priority)

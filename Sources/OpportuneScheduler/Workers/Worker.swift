@@ -113,7 +113,7 @@ final class Worker: @unchecked Sendable {
   /// kernel priority of fresh work for the time of the wait, also where it is demoted before or meanwhile,
   /// since it may hold a lock of the kernel, as a file's: else whoever needs that would wait for as long as
   /// the thread is kept off the CPU. Where the process may not raise threads a demoted job keeps its nice
-  /// value, and with it a share of the CPUs. Returns nil without calling it if the thread is no worker of the
+  /// value, but has the slice of fresh work. Returns nil without calling it if the thread is no worker of the
   /// foreground's pool, is the spare one, or has no such share.
   ///
   /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
@@ -123,7 +123,7 @@ final class Worker: @unchecked Sendable {
     return Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
       guard worker.pool.pool == .foreground, worker.state != .OPP_WORKER_SPARE else { return nil }
       let isLowered = worker.report.keepPriority() || worker.report.depth > 0
-      guard let isRaised = isLowered ? worker.raiseForWait() : false else {
+      guard !isLowered || worker.raiseForWait() else {
         worker.report.releasePriority(worker.applied, wasChanged: false)
         return nil
       }
@@ -134,17 +134,17 @@ final class Worker: @unchecked Sendable {
       let value = body()
       worker.hasWaited(for: opp_now_ns() - start)
       if hadToken { worker.engine.carryOut(opp_worker_end_wait(worker.raw), in: worker.pool) }
-      worker.report.releasePriority(worker.applied, wasChanged: isRaised)
+      worker.report.releasePriority(worker.applied, wasChanged: isLowered)
       return value
     }
   }
 
-  /// Gives the thread the priority of fresh work, where the process may do that; where not, the thread waits
-  /// as it is, if it has a share of the CPUs whatever else runs. Returns whether it was raised, or nil where
-  /// it is not to wait.
-  private func raiseForWait() -> Bool? {
-    guard engine.privileges.canRaise else { return (report.changed ?? applied).policy == .idle ? nil : false }
-    return own.apply(to: 0) ? true : nil
+  /// Gives the thread the priority of fresh work. Where the process may not do that, the thread keeps its
+  /// nice value and has the slice of fresh work, if that gives it a share of the CPUs whatever else runs.
+  private func raiseForWait() -> Bool {
+    if engine.privileges.canRaise { return own.apply(to: 0) }
+    let priority = report.changed ?? applied
+    return priority.policy != .idle && priority.prompt(engine.privileges).apply(to: 0)
   }
 
   private func hasWaited(for time: UInt64) {
