@@ -99,8 +99,8 @@ enum HogOrigin: CaseIterable {
         try app.submit {
           begun.add(number)
           if number < blocked { gate.wait() }
-          // What a known hog submits is known for a hog. Of those that were lowered once, one may now and then
-          // be tried.
+          // What a known hog submits is known for a hog. Of those that were lowered once, one may now and
+          // then be tried.
           if number == 0 {
             known.spin()
             while Worker.current(of: engine)?.depth ?? 2 < 2 { spinCPU(milliseconds: 1) }
