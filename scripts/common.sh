@@ -9,6 +9,9 @@ fail() {
   exit 1
 }
 
+# The comment at the top of the script that has sourced this: what its --help prints.
+print_help() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "scripts/${0##*/}"; }
+
 # Builds by the scripts say of which commit they are; -dirty where something is changed.
 name_commit() {
   OPPORTUNE_COMMIT=$(git describe --always --dirty --exclude '*' 2>/dev/null) || return 0

@@ -169,7 +169,8 @@ package struct KernelPriority: Sendable, Hashable {
   }
 
   /// The same with the slice of fresh work, which needs no privilege: no more of the CPU, but sooner. At nice
-  /// 19 the slice of demoted work lets a thread wait for a second where others keep the CPUs busy.
+  /// 19 and with the slice of demoted work a thread may wait for 0.2 s where others keep the CPUs busy.
+  /// (docs/decisions/0035)
   func prompt(_ privileges: KernelPrivileges) -> KernelPriority {
     KernelPriority(
       policy, nice: nice, slice: privileges.canSetSlice ? Self.foregroundSliceNanoseconds : 0,

@@ -114,7 +114,7 @@ final class Worker: @unchecked Sendable {
   /// since it may hold a lock of the kernel, as a file's: else whoever needs that would wait for as long as
   /// the thread is kept off the CPU. Where the process may not raise threads a demoted job keeps its nice
   /// value, but has the slice of fresh work. Returns nil without calling it if the thread is no worker of the
-  /// foreground's pool, is the spare one, or has no such share.
+  /// foreground's pool, is the spare one, or runs a demoted job at `SCHED_IDLE` and may not be raised.
   ///
   /// A wait shorter than the policy's blocking gap does not count as blocking, as it would not if the task
   /// had awaited its end. (R-CPU-08)
@@ -140,7 +140,8 @@ final class Worker: @unchecked Sendable {
   }
 
   /// Gives the thread the priority of fresh work. Where the process may not do that, the thread keeps its
-  /// nice value and has the slice of fresh work, if that gives it a share of the CPUs whatever else runs.
+  /// nice value and has the slice of fresh work. Returns false where the kernel refuses, or where the thread
+  /// is at `SCHED_IDLE`, and may get no CPU for as long as others run.
   private func raiseForWait() -> Bool {
     if engine.privileges.canRaise { return own.apply(to: 0) }
     let priority = report.changed ?? applied
