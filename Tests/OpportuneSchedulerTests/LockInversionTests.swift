@@ -219,6 +219,50 @@ import Testing
   }
 
   // R-CPU-02
+  /// Of many that queue for a lock of their equal a look asks a few, and its holder.
+  @Test(.enabled(if: opp_lock_wait_is_readable(), "this kernel does not tell what a thread waits for"))
+  func ofManyThatQueueForALockALookAsksAFew() async throws {
+    let engine = try Engine(SchedulerConfiguration(workers: 2), .silent)
+    let front = try engine.makeApp(named: "front", band: .foreground)
+    let back = try engine.makeApp(named: "back", band: .background)
+    let (lock, stop, held, begun) = (Lock(.synchronization), Flag(), Record<Bool>(), Record<Bool>())
+    let (mayEnd, ended) = (DispatchSemaphore(value: 0), Record<Bool>())
+    let counts = { @Sendable in
+      (
+        looks: engine.monitor.lockCounts.looks.load(ordering: .relaxed),
+        questions: engine.monitor.lockCounts.questions.load(ordering: .relaxed)
+      )
+    }
+    try back.submit { while !stop.isUp { spinCPU(milliseconds: 1) } }
+    try front.submit {
+      lock.hold {
+        held.add(true)
+        mayEnd.wait()
+      }
+    }
+    _ = await held.reaching(1)
+    let queue = 16
+    for _ in 0..<queue {
+      try front.submit {
+        begun.add(true)
+        lock.hold {}
+        ended.add(true)
+      }
+    }
+    _ = await begun.reaching(queue)
+    // Each has been asked by then; who has just come costs a question more.
+    let first = counts()
+    try await eventually("a hundred looks") { counts().looks >= first.looks + 100 }
+    let last = counts()
+    let most = (last.looks - first.looks + 1) * UInt64(LockWatch.most + 1)
+    #expect(last.questions > first.questions && last.questions - first.questions <= most)
+    mayEnd.signal()
+    _ = await ended.reaching(queue)
+    stop.raise()
+    await engine.end()
+  }
+
+  // R-CPU-02
   /// A worker that sleeps after a request disarms the look that was armed for its sake. In several tries:
   /// where others keep a request off the CPU for long, the look at it comes first, and rightly.
   @Test func thereIsNoLookAfterARequestThatIsOver() async throws {

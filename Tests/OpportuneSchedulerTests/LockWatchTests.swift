@@ -169,4 +169,38 @@ import Testing
     #expect(asks(slice, cpu: 5, now: 20_000_000))
     #expect(!watch.rests(slice, now: 20_000_000))  // unless it is said again
   }
+
+  // R-CPU-02
+  /// Thirty queue for a lock, and another begins to wait at each look: a look asks a few, and each of them is
+  /// asked within as many looks as it takes to go around, again and again.
+  @Test func ofAQueueALookAsksAFew() {
+    var watch = LockWatch()
+    var queue = (1...30 as ClosedRange<Int32>).map { Slice(thread: $0, job: 1) }
+    var asked: [Slice: UInt64] = [:]
+    let around = UInt64(40 / LockWatch.most + 1) * LockWatch.interval
+    for now in stride(from: LockWatch.interval, to: 100 * LockWatch.interval, by: Int(LockWatch.interval)) {
+      // Who comes takes the place of one that has the lock now.
+      queue.removeFirst()
+      queue.append(Slice(thread: queue[queue.count - 1].thread + 1, job: 1))
+      let waiting = queue.filter { watch.look($0, start: now - 300_000, cpuBefore: 5, cpu: 5, now: now) }
+      let chosen = watch.choose(waiting, now: now)
+      #expect(chosen.count == LockWatch.most && Set(chosen).isSubset(of: queue))
+      for slice in chosen { asked[slice] = now }
+      for slice in queue.prefix(5) {
+        #expect(asked[slice].map { now - $0 <= around } ?? false || now < 2 * around)
+      }
+    }
+    #expect(asked.count > 60)
+    // Who ran, and is off the CPU again, is behind those that are there.
+    let last = queue.removeLast()
+    func asks(cpu: UInt64, now: UInt64) -> Bool {
+      watch.look(last, start: 1, cpuBefore: 5, cpu: cpu, now: now)
+    }
+    let (ran, isOff) = (
+      asks(cpu: 300_000_000, now: 80_000_000), asks(cpu: 300_000_000, now: 80_300_000)
+    )
+    #expect(!ran && isOff)
+    let chosen = watch.choose([last] + queue.suffix(LockWatch.most), now: 80_300_000)
+    #expect(!chosen.contains(last))
+  }
 }

@@ -9,7 +9,8 @@ internal import OpportuneBase
 /// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
 /// once a quantum only, so that what is blocked for long costs nothing. While only such jobs of the
 /// foreground are inside as have been lowered, looks are ``lateInterval`` apart, and while none is, no look
-/// is armed (docs/decisions/0047). A plain value: clocks in, questions out.
+/// is armed (docs/decisions/0047). Of a queue for one lock a look asks but ``most``. A plain value: clocks
+/// in, questions out.
 package struct LockWatch: Sendable {
   package typealias Slice = InversionPolicy.Slice
 
@@ -25,12 +26,17 @@ package struct LockWatch: Sendable {
   /// How long a job that waits elsewhere, or for a lock of a stranger, is looked at each time, in
   /// nanoseconds.
   package static let resting: UInt64 = 10_000_000
+  /// How many jobs a look asks, unless who holds a lock is helped. Whoever is in a queue tells of its lock,
+  /// and to ask thirty takes a third of a CPU, by which the queue grows (docs/decisions/0050).
+  package static let most = 4
 
   /// A job, at the look from which on its time off the CPU counts.
   private struct Last {
     let job: UInt64
     let cpu: UInt64
     let at: UInt64
+    /// When it was asked during that time.
+    var asked: UInt64?
     /// The clock when it was seen not to wait for a lock.
     var elsewhere: UInt64?
     /// It waits for a lock that no worker holds. Who holds it may change.
@@ -84,7 +90,7 @@ package struct LockWatch: Sendable {
   ///   - cpuBefore: the CPU time of its thread then, or somewhat before, in nanoseconds.
   ///   - cpu: the same now.
   ///   - now: nanoseconds of the clock of `start`.
-  /// - Returns: whether to ask what it waits for; say so by ``waitsElsewhere(_:cpu:now:)`` if it is no lock.
+  /// - Returns: whether it is among those to ask what they wait for; see ``choose(_:now:)``.
   package mutating func look(
     _ slice: Slice, start: UInt64, cpuBefore: UInt64, cpu: UInt64, now: UInt64
   ) -> Bool {
@@ -97,6 +103,16 @@ package struct LockWatch: Sendable {
     (base.elsewhere, base.isStranger) = (nil, false)
     last[slice.thread] = base
     return asks
+  }
+
+  /// Whom of those jobs to ask at this look: ``most`` of them, who have waited longest without being asked.
+  /// So each is within as many looks as it takes to go around. If one waits for no lock, say so by
+  /// ``waitsElsewhere(_:cpu:now:)``.
+  package mutating func choose(_ jobs: [Slice], now: UInt64) -> [Slice] {
+    let since = jobs.map { (job: $0, at: last[$0.thread].map { $0.asked ?? $0.at } ?? 0) }
+    let chosen = since.sorted { ($0.at, $0.job) < ($1.at, $1.job) }.prefix(Self.most).map(\.job)
+    for job in chosen { last[job.thread]?.asked = now }
+    return chosen
   }
 
   /// The job, whose clock was `cpu` at the look, waits for no lock, or for a CPU.

@@ -47,6 +47,20 @@ extension Monitor {
     }
   }
 
+  /// A job of the foreground that may wait for a lock, and its CPU clock.
+  private struct Suspect {
+    let worker: Worker
+    let reading: WorkerReport.Reading
+    let cpu: UInt64
+  }
+
+  /// What one look has learned.
+  private struct Survey {
+    var waits: [InversionPolicy.Wait] = []
+    /// What each thread said that was asked: the holder of a lock is asked once, for all that wait for it.
+    var answers: [Int32: opp_lock_wait?] = [:]
+  }
+
   /// What was done for the holder of a lock.
   struct Help {
     let holder: Worker
@@ -69,7 +83,7 @@ extension Monitor {
     let now = opp_now_ns()
     let isThorough = locks.isThorough
     locks.isThorough = false
-    var waits: [InversionPolicy.Wait] = []
+    var suspects: [InversionPolicy.Slice: Suspect] = [:]
     var inside = Insiders()
     for pool in engine.pools {
       for case let worker? in pool.workers {
@@ -88,13 +102,21 @@ extension Monitor {
           if worker.report.keepsPriority {  // see Worker.waiting()
             locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
           } else {
-            addWaits(of: worker, reading, cpu, now, into: &waits, engine)
+            suspects[slice] = Suspect(worker: worker, reading: reading, cpu: cpu)
           }
         }
         inside.add(reading, depth: worker.depth, rests: locks.watch.rests(slice, now: now))
       }
     }
-    if !waits.isEmpty || !locks.policy.isIdle { act(on: waits, now, engine) }
+    // Who is helped is helped while somebody is known to wait for it: then all are asked.
+    let asked =
+      locks.policy.isIdle && suspects.count > LockWatch.most
+      ? locks.watch.choose(Array(suspects.keys), now: now) : suspects.keys.sorted()
+    var survey = Survey()
+    for slice in asked {
+      if let suspect = suspects[slice] { addWaits(of: suspect, now, to: &survey, engine) }
+    }
+    if !survey.waits.isEmpty || !locks.policy.isIdle { act(on: survey.waits, now, engine) }
     // Help is taken back in time though nobody is inside who needs it.
     if locks.policy.isHelping != locks.isInside {
       locks.isInside.toggle()
@@ -135,18 +157,16 @@ extension Monitor {
     return now.inverting
   }
 
-  /// Adds the wait of a worker, if it is one for a lock that another worker holds, and those of who holds it.
+  /// Adds the wait of a job, if it is one for a lock that another worker holds, and those of who holds it.
   private func addWaits(
-    of waiter: Worker, _ reading: WorkerReport.Reading, _ cpu: UInt64, _ now: UInt64,
-    into waits: inout [InversionPolicy.Wait],
-    _ engine: Engine
+    of suspect: Suspect, _ now: UInt64, to survey: inout Survey, _ engine: Engine
   ) {
-    var (waiter, reading, isForeground) = (waiter, reading, true)
-    while waits.count < Locks.most {
+    var (waiter, reading, isForeground) = (suspect.worker, suspect.reading, true)
+    while survey.waits.count < Locks.most {
       let slice = InversionPolicy.Slice(waiter, reading)
-      guard let lock = lockWait(waiter) else {
+      guard let lock = lockWait(waiter, &survey) else {
         // Of a link of a chain nothing is remembered: it is asked for the sake of who waits for it.
-        if isForeground { locks.watch.waitsElsewhere(slice, cpu: cpu, now: now) }
+        if isForeground { locks.watch.waitsElsewhere(slice, cpu: suspect.cpu, now: now) }
         return
       }
       guard waiter.report.isStillInside(reading), let holder = worker(ofThread: lock.holder, engine),
@@ -155,8 +175,8 @@ extension Monitor {
         if isForeground { locks.watch.waitsForStranger(slice) }
         return
       }
-      let isKnown = waits.contains { $0.waiter.slice == slice && $0.isForeground == isForeground }
-      waits.append(
+      let isKnown = survey.waits.contains { $0.waiter.slice == slice && $0.isForeground == isForeground }
+      survey.waits.append(
         InversionPolicy.Wait(
           waiter: party(waiter, reading, engine), holder: party(holder, held, engine),
           isForeground: isForeground))
@@ -165,10 +185,14 @@ extension Monitor {
     }
   }
 
-  private func lockWait(_ worker: Worker) -> opp_lock_wait? {
+  private func lockWait(_ worker: Worker, _ survey: inout Survey) -> opp_lock_wait? {
+    if let known = survey.answers[worker.report.threadID] { return known }
+    lockCounts.questions.add(1, ordering: .relaxed)  // a statistic
     var wait = opp_lock_wait()
-    guard let meter = worker.report.meter, opp_thread_meter_lock_wait(meter, &wait) == 1 else { return nil }
-    return wait
+    let waits = worker.report.meter.map { opp_thread_meter_lock_wait($0, &wait) == 1 } ?? false
+    let answer = waits ? wait : nil
+    survey.answers[worker.report.threadID] = .some(answer)
+    return answer
   }
 
   private func worker(ofThread thread: Int32, _ engine: Engine) -> Worker? {
@@ -307,4 +331,5 @@ struct LockCounts: ~Copyable, Sendable {
   let raised = Atomic<UInt64>(0)
   let cleared = Atomic<UInt64>(0)
   let looks = Atomic<UInt64>(0)
+  let questions = Atomic<UInt64>(0)
 }

@@ -97,6 +97,7 @@ public struct MetricsReporter: Sendable {
         "opportune_lock_holders_raised": statistics.lockHoldersRaised,
         "opportune_cpus_cleared": statistics.cpusCleared,
         "opportune_lock_looks": statistics.lockLooks,
+        "opportune_lock_questions": statistics.lockQuestions,
         "opportune_real_time_jobs_left": statistics.realTimeForeground?.jobsLeft ?? 0,
         "opportune_real_time_exhausted": statistics.realTimeForeground?.exhausted ?? 0,
       ], since: locks, [])

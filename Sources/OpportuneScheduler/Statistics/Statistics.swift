@@ -185,6 +185,9 @@ public struct SchedulerStatistics: Sendable {
   /// Times that the scheduler has looked for such waits: each 0.7 ms at most, while foreground jobs run
   /// beside others that stand lower. Each takes some 20 µs of a CPU.
   public let lockLooks: UInt64
+  /// Threads that it has asked for that what they wait for: four in a look at most, and the holders of their
+  /// locks, unless a holder is being helped. Each takes some 4 µs of a CPU.
+  public let lockQuestions: UInt64
 
   /// What apps' targets leave the background, and why.
   public let backgroundShare: BackgroundShare
@@ -218,5 +221,6 @@ public struct SchedulerStatistics: Sendable {
     lockHoldersRaised = engine.monitor.lockCounts.raised.load(ordering: .relaxed)
     cpusCleared = engine.monitor.lockCounts.cleared.load(ordering: .relaxed)
     lockLooks = engine.monitor.lockCounts.looks.load(ordering: .relaxed)
+    lockQuestions = engine.monitor.lockCounts.questions.load(ordering: .relaxed)
   }
 }
