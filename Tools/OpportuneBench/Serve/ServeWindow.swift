@@ -53,16 +53,16 @@ struct ServeWindow {
     let device = try DeviceWatch(folder: setup.folder)
     defer { _ = device.stop() }
     let begin = SystemClock.now() + 20_000_000
-    let warmUp = min(plan.duration / 5, 1_000_000_000)
     let (thread, isRealTime) = try start(generator, begin)
     let watch = ServerWatch(server.process, meter)
     let counts = Result {
-      SystemClock.sleep(until: begin + warmUp)
+      SystemClock.sleep(until: begin + plan.warmUp)
       let before = try control.statistics()
       watch.sample(until: begin + plan.duration, isInterrupted)
       return (before, try control.statistics())
     }
-    let measured = begin + warmUp..<max(begin + warmUp + 1, min(SystemClock.now(), begin + plan.duration))
+    let from = begin + plan.warmUp
+    let measured = from..<max(from + 1, min(SystemClock.now(), begin + plan.duration))
     thread.join()
     let (before, after) = try counts.get()
     if let end = server.end() { throw gone(end) }

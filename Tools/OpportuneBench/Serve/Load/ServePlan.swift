@@ -57,6 +57,9 @@ struct ServePlan: Sendable {
   var heavyConnections: Int { 4 * heavyAtOnce }
   var connections: Int { clients + heavyConnections + 1 }
 
+  /// What the window begins with that is not measured.
+  var warmUp: Nanoseconds { min(duration / 5, 1_000_000_000) }
+
   func streams() -> [Stream] {
     let between = shortBetweenPhrases + 1
     var streams = (0..<clients).map { client in
@@ -67,13 +70,15 @@ struct ServePlan: Sendable {
         kind: { ($0 + client) % between == between - 1 ? .phrase : .short }, end: duration)
     }
     guard load == .full else { return streams }
+    // Those that come together come so seldom that the first are to be measured.
+    let firstHeavy = heavyAtOnce > 1 ? Double(warmUp) / 1000 : 0
     for index in 0..<heavyConnections {
       streams.append(
         Stream(
           connection: clients + index,
           schedule: ArrivalSchedule(
             every: heavyEvery * Double(heavyConnections),
-            first: heavyEvery * (Double(index / heavyAtOnce * heavyAtOnce) + 0.3)),
+            first: firstHeavy + heavyEvery * (Double(index / heavyAtOnce * heavyAtOnce) + 0.3)),
           kind: { _ in .heavy }, end: duration))
     }
     streams.append(
