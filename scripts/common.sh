@@ -12,6 +12,12 @@ fail() {
 # The comment at the top of the script that has sourced this: what its --help prints.
 print_help() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "scripts/${0##*/}"; }
 
+# Before anything is built or installed. A script whose help is that of a program sets own_help.
+if [[ ${own_help:-} != yes && (${1:-} == --help || ${1:-} == -h) ]]; then
+  print_help
+  exit
+fi
+
 # Builds by the scripts say of which commit they are; -dirty where something is changed.
 name_commit() {
   OPPORTUNE_COMMIT=$(git describe --always --dirty --exclude '*' 2>/dev/null) || return 0
