@@ -577,5 +577,11 @@ static void park_end(uint32_t thread) {
     opp_worker *worker = park_worker(thread);
     opp_worker_end(worker);
     park_let_another_work();
-    if (park.readiness != NULL && has_worked) park_pass_lead(thread, worker);
+    if (park.readiness == NULL || !has_worked) return;
+    park_pass_lead(thread, worker);
+    /* As Monitor.handle() does: this one may have been started to lead. */
+    park_waking_begins();
+    park.waking[thread] = true;
+    (void)opp_pool_needs_leader_still(park.pool);
+    park.waking[thread] = false;
 }

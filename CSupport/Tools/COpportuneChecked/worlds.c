@@ -154,6 +154,8 @@ static const oppx_world worlds[] = {
     {"parking-add-arrive", "parking", "add | arrive | work", 2, 1, 0, 0, true},
     {"parking-add-two-workers", "parking", "add | arrive | work | work", 1, 0, 0, 0, true},
     {"parking-add-submit", "parking", "submit; add | arrive | work; work", 1, 1, 0, 0, true},
+    /* a worker that is started to lead works first, and ends; or is beaten to it by another that parks */
+    {"parking-add-started", "parking", "submit; add | arrive | work | work", 1, 0, 0, 0, true},
     {"parking-add-stopped", "parking", "add; arrive | work; work | submit", 1, 0, 1, 0, true},
     {"parking", "parking", "submit; submit | work; work", 2, 1, 0, 0, true},
     {"parking-two-submitters", "parking", "submit | submit | work; work", 2, 0, 0, 0, true},
