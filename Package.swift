@@ -294,7 +294,7 @@ let package = Package(
 // Examples see what users see, and no more.
 for (name, module) in [
   "TenLines": "Opportune", "SearchServer": "Opportune", "LaunchTimes": "Opportune", "Player": "Opportune",
-  "Mail": "Opportune", "Cooperate": "OpportuneClient",
+  "Mail": "Opportune", "Watched": "Opportune", "Cooperate": "OpportuneClient",
 ].sorted(by: <) {
   package.targets.append(
     .executableTarget(
