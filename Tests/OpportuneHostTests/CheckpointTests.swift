@@ -5,9 +5,9 @@ import Testing
 @testable import OpportuneApps
 @testable import OpportuneHost
 
-/// A stand-in for CRIU, in a folder of its own. It writes what it is asked for to the file `calls`. `dump` ends
-/// the process where there is a file `done`, once a line has come through the fifo `hold` where that is; else
-/// it fails, as `restore` does.
+/// A stand-in for CRIU, in a folder of its own. It writes what it is asked for to the file `calls`. `dump`
+/// ends the process where there is a file `done`, or says so where there is `lives`, once a line has come
+/// through the fifo `hold` where that is; else it fails, as `restore` does.
 private final class StandIn {
   let place: Place
   var path: String { place.folder.appending(path: "criu").path }
@@ -25,7 +25,7 @@ private final class StandIn {
     [ -p "$place/hold" ] && [ "$action" = dump ] && read -r line < "$place/hold"
     if [ "$action" = dump ] && [ -e "$place/done" ]; then
       echo pages > "$folder/pages.img"
-      kill -KILL "$root"
+      [ -e "$place/lives" ] || kill -KILL "$root"
       exit
     fi
     {
@@ -47,7 +47,8 @@ private final class StandIn {
   func put(_ name: String) throws { try Data().write(to: place.folder.appending(path: name)) }
 
   var calls: [String] {
-    (SystemFile.text(place.folder.appending(path: "calls").path) ?? "").split(separator: "\n").map(String.init)
+    (SystemFile.text(place.folder.appending(path: "calls").path) ?? "").split(separator: "\n").map(
+      String.init)
   }
 
   /// From then on it waits in a dump.
@@ -85,8 +86,10 @@ private final class Checkpointing {
     let tool = try criu.map { try CheckpointTool($0, starter: nil) }
     running = [
       try Hosted(
-        .cgroup, key: key, hibernatesAfter: hibernatesAfter, states: states, hasSwap: false, checkpoints: tool,
-        log: { log.append($0) }, changed: { for one in $0 { changes.append("\(one.name) \(one.state ?? "ended")") } })
+        .cgroup, key: key, hibernatesAfter: hibernatesAfter, states: states, hasSwap: false,
+        checkpoints: tool,
+        log: { log.append($0) },
+        changed: { for one in $0 { changes.append("\(one.name) \(one.state ?? "ended")") } })
     ]
   }
 
@@ -189,7 +192,9 @@ private let mayHold: ConditionTrait = .enabled(
       return
     }
     #expect(why == "process \(shell.processIdentifier), which has started it, would take it for ended")
-    for one in [child ?? 0, other.processIdentifier, shell.processIdentifier] where one > 0 { kill(one, SIGKILL) }
+    for one in [child ?? 0, other.processIdentifier, shell.processIdentifier] where one > 0 {
+      kill(one, SIGKILL)
+    }
     for one in [other, shell] { one.waitUntilExit() }
     #expect(standIn.calls == ["check"])
     try await checkpointing.hosted.end()
@@ -220,7 +225,8 @@ private let mayHold: ConditionTrait = .enabled(
     try await checkpointing.hibernate()
     #expect(checkpointing.hosted.entry()?.hibernatedBy == .pagedOut)
     try await eventually("the note") {
-      checkpointing.hosted.entry()?.notes.contains { $0.contains("no checkpoint of it is made: \(lack)") } == true
+      checkpointing.hosted.entry()?.notes.contains { $0.contains("no checkpoint of it is made: \(lack)") }
+        == true
     }
     #expect(standIn.calls == ["check"])
     try await checkpointing.hosted.end()
@@ -279,6 +285,38 @@ private let mayHold: ConditionTrait = .enabled(
   }
 
   // R-LIFE-07
+  @Test(mayHold) func whoseNumberAnotherHasStaysInFilesUntilThatIsFree() async throws {
+    let standIn = try StandIn()
+    for name in ["done", "lives"] { try standIn.put(name) }
+    let checkpointing = try Checkpointing(standIn.path)
+    let pid = try checkpointing.sleeper()
+    try await checkpointing.hibernate()
+    let why = "process \(pid) is there, whose number is that of one of its own"
+    let error = #expect(throws: ProcessHostError.self) { try checkpointing.host.resume("app") }
+    #expect(error?.message == "app 'app': it cannot be restored now: \(why)")
+    let entry = try #require(checkpointing.hosted.entry())
+    #expect(entry.state == "hibernated" && entry.notes == ["hibernated: it could not be restored: \(why)"])
+    #expect(standIn.calls == ["check", "dump"] && checkpointing.files == ["app.checkpoint"])
+    // It has ended by now, as what is in the app's group is not to stay.
+    #expect(throws: ProcessHostError.self) { try checkpointing.host.resume("app") }
+    #expect(standIn.calls == ["check", "dump", "restore"] && checkpointing.files == [])
+    try await checkpointing.hosted.end()
+  }
+
+  // R-LIFE-07, R-MEM-08
+  @Test(mayHold) func whoIsNotUsedForLongLeavesAsWell() async throws {
+    let standIn = try StandIn()
+    try standIn.put("done")
+    let checkpointing = try Checkpointing(standIn.path, hibernatesAfter: .milliseconds(50))
+    _ = try checkpointing.sleeper()
+    try checkpointing.host.suspend("app")
+    try await eventually("its checkpoint") { checkpointing.hosted.entry()?.hibernatedBy == .checkpoint }
+    try checkpointing.host.terminate("app")
+    #expect(checkpointing.hosted.entry() == nil)
+    try await checkpointing.hosted.end()
+  }
+
+  // R-LIFE-07
   @Test(mayHold, arguments: [true, false])
   func whoIsToGoOnMeanwhileWaitsForItsCheckpoint(isMade: Bool) async throws {
     let standIn = try StandIn()
@@ -297,7 +335,8 @@ private let mayHold: ConditionTrait = .enabled(
       #expect(standIn.calls == ["check", "dump", "restore"])
     } else {
       #expect(told.lines == ["done"])
-      #expect(checkpointing.hosted.entry()?.state == "foreground" && checkpointing.hosted.entry()?.pids == [pid])
+      #expect(
+        checkpointing.hosted.entry()?.state == "foreground" && checkpointing.hosted.entry()?.pids == [pid])
     }
     try await checkpointing.hosted.end()
   }
@@ -351,7 +390,8 @@ private let mayHold: ConditionTrait = .enabled(
     try #require(checkpointing.host.notes.allSatisfy { !$0.contains("checkpoint") })
     let port = try freePort()
     let pid = try checkpointing.launch([
-      try #require(Backends.python), "-m", "http.server", "\(port)", "--bind", "127.0.0.1", "--directory", "/usr",
+      try #require(Backends.python), "-m", "http.server", "\(port)", "--bind", "127.0.0.1", "--directory",
+      "/usr",
     ])
     try await eventually("an answer") { answers(port) }
     for isForeground in [true, false] {
@@ -362,7 +402,11 @@ private let mayHold: ConditionTrait = .enabled(
       let files = checkpointing.states + "/app.checkpoint"
       var status = stat()
       #expect(stat(files, &status) == 0 && status.st_mode & 0o777 == 0o700)
-      if isForeground { try checkpointing.host.bringForward("app") } else { try checkpointing.host.resume("app") }
+      if isForeground {
+        try checkpointing.host.bringForward("app")
+      } else {
+        try checkpointing.host.resume("app")
+      }
       let back = try #require(checkpointing.hosted.entry())
       #expect(back.state == (isForeground ? "foreground" : "background") && back.pids == [pid])
       #expect(answers(port))

@@ -131,6 +131,11 @@ extension HostCore {
 
   // MARK: Back
 
+  /// Whether an app is in files, or is being written there.
+  func isCheckpoint(_ name: String) -> Bool {
+    checkpoints?.all[name] != nil || apps[name]?.checkpoint != nil
+  }
+
   /// Has an app go on that is in files, or is being written there: then when that is done.
   ///
   /// - Returns: what is to be waited for; `nil`: nothing.
@@ -187,7 +192,7 @@ extension HostCore {
     if let pid = firstTaken(of: kept.ids) {
       return .notNow("process \(pid) is there, whose number is that of one of its own")
     }
-    // CRIU is in the app's groups for that, and so is what it makes: nothing is to be moved that runs already.
+    // CRIU is in the app's groups for that, and so is what it makes: nothing runs that is to be moved.
     let group = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     let entrance = memory?.entrance.map { open($0, O_WRONLY | O_CLOEXEC) } ?? -1
     defer { for one in [group, entrance] where one >= 0 { close(one) } }

@@ -51,7 +51,9 @@ extension HostCore {
 
   /// When a suspended app is hibernated that nobody has used; `nil`: never.
   func hibernatesAt(_ app: HostedProcess) -> Moment? {
-    guard app.checkpoint == nil, let idle = configuration.hibernatesAfter, system.state(of: app.id) == .suspended else { return nil }
+    guard app.checkpoint == nil, let idle = configuration.hibernatesAfter,
+      system.state(of: app.id) == .suspended
+    else { return nil }
     return app.used + idle
   }
 

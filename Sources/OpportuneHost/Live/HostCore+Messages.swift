@@ -12,7 +12,8 @@ extension HostCore {
       guard checkpoints?.all[name] != nil else { return nil }
       throw ProcessHostError(
         .lifecycle(
-          name, "it is hibernated by a checkpoint, and no process of it had joined: nobody would hear a message"
+          name,
+          "it is hibernated by a checkpoint, and no process of it had joined: nobody would hear a message"
         ))
     }
     try checkLives(app)

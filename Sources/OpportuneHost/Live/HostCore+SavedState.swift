@@ -223,8 +223,8 @@ extension HostCore {
         checkpoints?.all[name] != nil
           ? "it is hibernated by a checkpoint: opportune resume restores it"
           : states?.all[name] != nil
-          ? "it is hibernated, with its state saved: opportune resume starts it"
-          : "it was terminated for memory: opportune front starts it anew, opportune terminate forgets it"))
+            ? "it is hibernated, with its state saved: opportune resume starts it"
+            : "it was terminated for memory: opportune front starts it anew, opportune terminate forgets it"))
   }
 
   /// Of one that was paged out.

@@ -95,6 +95,7 @@ package final class ProcessHost: Sendable {
   /// - Returns: whether there is nothing more to wait for.
   /// - Throws: ``ProcessHostError``: `lifecycle` where it could not be restored.
   private func restore(_ name: String, foreground: Bool) throws(ProcessHostError) -> Bool {
+    guard engine.locked({ $0.isCheckpoint(name) }) else { return true }
     let end = Date() + Self.longestRestore
     while let run = try engine.changing({ core throws(ProcessHostError) in
       try core.goOn(name, foreground: foreground)

@@ -25,7 +25,8 @@ enum CheckpointScope {
     if let obstacle { return .refused(obstacle) }
     return .possible(
       Checkpoints.Kept(
-        boot: Checkpoints.boot ?? "", root: root.pid, ids: members.flatMap(ProcessTable.threads(of:)).sorted(),
+        boot: Checkpoints.boot ?? "", root: root.pid,
+        ids: members.flatMap(ProcessTable.threads(of:)).sorted(),
         inherited: inherited))
   }
 
@@ -46,6 +47,9 @@ enum CheckpointScope {
         if ["/dev/pts/", "/dev/tty", "/dev/console"].contains(where: target.hasPrefix) {
           return ([], "process \(pid) of it is on the terminal '\(target)'")
         }
+        if target == "anon_inode:[io_uring]" {
+          return ([], "process \(pid) of it uses io_uring, which CRIU does not write")
+        }
         if let output = outputs[target] {
           inherited.insert(output)
           continue
@@ -64,8 +68,8 @@ enum CheckpointScope {
     return (inherited.sorted(), nil)
   }
 
-  /// Where this host prints, by what the kernel calls it: a pipe, a socket as that of a journal, or a file, of
-  /// which CRIU asks that it has not grown. As CRIU wants to have that named.
+  /// Where this host prints, by what the kernel calls it, as CRIU wants to have it named: a pipe, a socket as
+  /// that of a journal, or a file, of which CRIU asks that it has not grown.
   private static func ownOutputs() -> [String: String] {
     var result: [String: String] = [:]
     for number: Int32 in [2, 1] {

@@ -153,10 +153,16 @@ final class CheckpointRun: @unchecked Sendable {
   }
 
   /// - Returns: whether it has ended.
-  @discardableResult func wait(until end: Date = .distantFuture) -> Bool {
+  func wait(until end: Date) -> Bool {
     condition.lock()
     defer { condition.unlock() }
-    while result == nil { if !condition.wait(until: end) { return result != nil } }
-    return true
+    while result == nil, condition.wait(until: end) {}
+    return result != nil
+  }
+
+  func wait() {
+    condition.lock()
+    while result == nil { condition.wait() }
+    condition.unlock()
   }
 }

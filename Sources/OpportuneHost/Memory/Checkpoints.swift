@@ -2,8 +2,8 @@ import Foundation
 internal import Glibc
 internal import OpportuneBase
 
-/// The apps that are files alone: a folder `NAME.checkpoint` each, beside the states that programs have saved.
-/// They outlive the host, and not the machine's run: they are not waited for until they are on storage.
+/// The apps that are files alone: a folder `NAME.checkpoint` each, beside the states that programs have
+/// saved. They outlive the host, and not the machine's run: nobody waits until they are on storage.
 ///
 /// Used by one thread at a time.
 final class Checkpoints {
@@ -32,7 +32,9 @@ final class Checkpoints {
   /// Of what is known beside; `.new` until the checkpoint is made.
   private static let file = "/opportune.json"
 
-  static let boot = SystemFile.text("/proc/sys/kernel/random/boot_id").map { String($0.prefix { $0 != "\n" }) }
+  static let boot = SystemFile.text("/proc/sys/kernel/random/boot_id").map {
+    String($0.prefix { $0 != "\n" })
+  }
 
   /// Finds what a host before has left; the folder need not be there.
   ///
