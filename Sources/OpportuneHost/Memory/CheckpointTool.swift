@@ -109,7 +109,8 @@ package struct CheckpointTool: Sendable {
     // As `(00.012) Error (criu/sk-unix.c:874): unix: External socket is used.`
     let begin = line.range(of: "Error (")?.upperBound ?? line.startIndex
     let text = line[begin...].range(of: "): ").map { line[$0.upperBound...] } ?? line
-    return String(text.prefix(300)).printable
+    // It goes on in a sentence of the host's.
+    return String((text.hasSuffix(".") ? text.dropLast() : text).prefix(300)).printable
   }
 }
 
