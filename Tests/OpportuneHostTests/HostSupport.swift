@@ -18,7 +18,8 @@ final class Hosted {
     memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
-    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil, socket: String? = nil,
+    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
+    checkpoints: CheckpointTool? = nil, socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers, starter: ProgramStarter? = nil,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil,
@@ -38,6 +39,7 @@ final class Hosted {
     (configuration.deniesNetwork, configuration.storage) = (deniesNetwork, storage)
     configuration.hibernatesAfter = hibernatesAfter
     (configuration.states, configuration.hasSwap, configuration.socket) = (states, hasSwap, socket)
+    configuration.checkpoints = checkpoints
     (configuration.log, configuration.changed) = (log, changed)
     (configuration.controllers, configuration.flush) = (controllers, flush)
     configuration.notified = notified

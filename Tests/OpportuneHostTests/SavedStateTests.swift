@@ -150,10 +150,12 @@ private final class HeldStorage: Sendable {
   // R-LIFE-07
   @Test func pagingOutIsBetterThanASavedState() {
     typealias Way = HibernationWay
-    #expect(Way.best(notPagedOut: nil, notSaved: nil) == .pagedOut(notSaved: nil))
-    #expect(Way.best(notPagedOut: nil, notSaved: "x") == .pagedOut(notSaved: nil))
-    #expect(Way.best(notPagedOut: "y", notSaved: nil) == .savedState(notPagedOut: "y"))
-    #expect(Way.best(notPagedOut: "y", notSaved: "x") == .pagedOut(notSaved: "x"))
+    func best(_ notPagedOut: String?, _ notSaved: String?) -> Way {
+      Way.best(notPagedOut: notPagedOut, checkpoint: .unused, notSaved: notSaved)
+    }
+    #expect(best(nil, nil) == .pagedOut(notBetter: nil) && best(nil, "x") == .pagedOut(notBetter: nil))
+    #expect(best("y", nil) == .savedState(notBetter: "y"))
+    #expect(best("y", "x") == .pagedOut(notBetter: "its state is not saved: x"))
   }
 
   // R-MSG-01, R-MSG-03, R-LIFE-07

@@ -11,7 +11,8 @@ struct AppsCommand: ParsableCommand {
       The CPU time is that of all processes of the app, the memory what is in main memory of them. With --json memory_by \
       says how that was found: group, what its control group counts, files that it read first included; else pss, of a page \
       that several processes have a share for each, as of adopted programs; rss where the kernel tells no more. \
-      hibernated_by says how an app is hibernated: paged out, or saved state, with which it is started anew; its notes why.
+      hibernated_by says how an app is hibernated: paged out; checkpoint, of which CRIU restores it; or saved state, with \
+      which it is started anew; its notes why.
       kept_sockets says for how many sockets of its program what comes has a suspended app go on, scheduled how many local \
       notifications of it are to fire.
 
@@ -157,8 +158,9 @@ struct HibernateCommand: ParsableCommand {
       has become of it. By opportune front or resume it goes on as it was. It has saved nothing: where it is terminated, what \
       it had not saved before is lost.
 
-      Where there is no swap, a program that has a manifest and has said that it can be started anew saves its state instead, \
-      and is ended; front or resume starts it with that. hibernated_by of opportune apps --json says which was done.
+      Where there is no swap, CRIU writes the program to files and ends it, where the host was given --criu and that can be: \
+      front or resume restores it as it was. Else a program that has a manifest and has said that it can be started anew \
+      saves its state, and is ended; front or resume starts it with that. hibernated_by of opportune apps --json says which was done.
 
       Example: opportune hibernate ide
       """)

@@ -111,6 +111,11 @@ struct HostCommand: ParsableCommand {
   var hibernateAfter: String?
   @Option(
     help: ArgumentHelp(
+      "The command of CRIU 4.2.1 or newer: as root, and where there is no swap, apps are hibernated by a checkpoint that "
+        + "it makes, where it can. scripts/install-criu fetches it.", valueName: "file"), completion: .file())
+  var criu: String?
+  @Option(
+    help: ArgumentHelp(
       "A folder of manifests; may be repeated, the first counts. Default: $XDG_CONFIG_HOME/opportune/apps and "
         + "/etc/opportune/apps.", valueName: "folder"), completion: .directory)
   var manifests: [String] = []
@@ -190,6 +195,7 @@ struct HostCommand: ParsableCommand {
       (configuration.record, configuration.socket) = (path + ".apps", try socket.absolutePath())
       // Who is ended with its state saved is none that was left.
       if !sweep { configuration.states = HostSocket.stateFolder(of: path) }
+      if let criu, !sweep { configuration.checkpoints = try CheckpointTool(criu, starter: starter) }
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))

@@ -69,6 +69,7 @@ extension HostCore {
       }
     case .resumeExecution:
       stopPagingOut(app)
+      app.notCheckpointed = nil
       do throws(ProcessHostError) { try app.group.thaw() } catch { app.note(["\(error)"]) }
       endFarewell(app)
       return nil

@@ -4,32 +4,45 @@ internal import OpportuneBase
 /// Hibernation: what is suspended leaves main memory as well, as far as the kernel takes it. (R-LIFE-07,
 /// R-MEM-05)
 extension HostCore {
-  /// Suspends an app as ``suspend(_:locks:isAgain:)`` does, and pages it out then; or has it save its state
-  /// and ends it, where the kernel does not take what it has in main memory.
+  /// Suspends an app as ``suspend(_:locks:isAgain:)`` does, and pages it out then. Where the kernel does not
+  /// take what it has in main memory, a checkpoint is made of it, or it saves its state and is ended.
   ///
   /// - Returns: how long it goes on until it is looked at again, and why; `nil`: it is hibernated.
   func hibernate(
     _ name: String, locks answer: LockPolicy.Answer? = nil, isAgain: Bool = false
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     if states?.all[name]?.isDue == false { return waitForEnd(name) }
+    if let wait = waitForCheckpoint(name) { return wait }
     // One that was told to wait goes on with what was begun for it.
     if let app = apps[name], !isAgain || app.pending == nil && outcomes[name] == nil,
       system.state(of: app.id) != .hibernated, case .savedState(let why) = way(of: app)
     {
-      return try save(app, notPagedOut: why, lockPolicy(of: app, answer))
+      return try save(app, notBetter: why, lockPolicy(of: app, answer))
     }
     if let wait = try suspend(name, locks: answer, isAgain: isAgain) { return wait }
-    if let app = apps[name] { try post(.hibernate, to: app) }
+    guard let app = apps[name] else { return nil }
+    return try hibernateSuspended(app, lockPolicy(of: app, answer))
+  }
+
+  /// Has one that is suspended, or hibernated already, hibernated in the best way.
+  func hibernateSuspended(
+    _ app: HostedProcess, _ policy: LockPolicy
+  ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
+    if system.state(of: app.id) == .suspended {
+      switch way(of: app) {
+      case .pagedOut: break
+      case .checkpoint(let why): return try makeCheckpoint(app, notPagedOut: why, policy)
+      case .savedState(let why): return try save(app, notBetter: why, policy)
+      }
+    }
+    try post(.hibernate, to: app)
     return nil
   }
 
   /// Nobody has used it for long. What was refused is tried again after as long.
   func hibernateUnused(_ app: HostedProcess) {
     do throws(ProcessHostError) {
-      switch way(of: app) {
-      case .pagedOut: try post(.hibernate, to: app)
-      case .savedState(let why): _ = try save(app, notPagedOut: why, lockPolicy(of: app))
-      }
+      _ = try hibernateSuspended(app, lockPolicy(of: app))
     } catch {
       app.used = now
       app.note([error.message])
@@ -38,7 +51,9 @@ extension HostCore {
 
   /// When a suspended app is hibernated that nobody has used; `nil`: never.
   func hibernatesAt(_ app: HostedProcess) -> Moment? {
-    guard let idle = configuration.hibernatesAfter, system.state(of: app.id) == .suspended else { return nil }
+    guard app.checkpoint == nil, let idle = configuration.hibernatesAfter,
+      system.state(of: app.id) == .suspended
+    else { return nil }
     return app.used + idle
   }
 

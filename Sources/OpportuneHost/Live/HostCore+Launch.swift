@@ -1,4 +1,3 @@
-internal import COpportuneHost
 internal import Glibc
 internal import OpportuneApps
 
@@ -29,20 +28,9 @@ extension HostCore {
     // It is born with the limits of background: what is open once stays so.
     let limits = limits(name, group?.path, declared)
     if !foreground { limits.set(background, members: { [] }) }
-    var pidfd: Int32 = -1
-    let (pid, lack) = withArray(command) { arguments in
-      withArray(environment(mark, declared)) { environment in
-        path.withCString { file in
-          withCString(declared?.folder) { start in
-            let three = descriptors + [-1, -1, -1]
-            var program = opp_host_program(
-              path: file, argv: arguments, envp: environment, folder: start, group: folder,
-              entrance: entrance, descriptors: (three[0], three[1], three[2]))
-            return configuration.starter?.start(&program, &pidfd) ?? (opp_host_start(&program, &pidfd), nil)
-          }
-        }
-      }
-    }
+    let (pid, pidfd, lack) = ProgramFile.start(
+      path, command, environment: environment(mark, declared), folder: declared?.folder, group: folder,
+      entrance: entrance, descriptors: descriptors, by: configuration.starter)
     guard pid > 0 else {
       limits.lift([])
       group?.remove()
@@ -99,32 +87,5 @@ extension HostCore {
     }
     if let socket = configuration.socket { result.append("\(HostSocket.variable)=\(socket)") }
     return result + ["\(SignalledGroup.variable)=\(mark)"]
-  }
-}
-
-private func ownEnvironment() -> [String] {
-  var result: [String] = []
-  var next = environ
-  while let entry = next.pointee {
-    result.append(String(cString: entry))
-    next += 1
-  }
-  return result
-}
-
-private func withCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
-  guard let text else { return body(nil) }
-  return text.withCString { body($0) }
-}
-
-/// An array of C strings that ends with a null pointer.
-private func withArray<Result>(
-  _ strings: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Result
-) -> Result {
-  var pointers = strings.map { strdup($0) } + [nil]
-  defer { for pointer in pointers { free(pointer) } }
-  return pointers.withUnsafeMutableBufferPointer { buffer in
-    guard let base = buffer.baseAddress else { preconditionFailure("there is a null pointer at least") }
-    return body(base)
   }
 }

@@ -35,7 +35,7 @@ extension HostCore {
     return ShortagePolicy.App(
       name: app.name, isSuspended: isSuspended,
       isKept: app.declaredKeep != nil || app.exemption?.isOver(at: now) == false,
-      isPagedOut: app.isPagedOut,
+      isPagedOut: app.isPagedOut || app.checkpoint != nil,
       hears: state?.mayExecute == true
         && app.client?.questions.contains { $0.question == .memoryWarning } == false,
       footprint: isSuspended && shortage.answer == .terminate ? footprint() : 0,

@@ -8,7 +8,14 @@ extension HostCore {
   /// - Returns: its number; `nil`: nothing of the app is here.
   func notify(_ name: String, _ message: Message) throws(ProcessHostError) -> UInt64? {
     try message.checkFits()
-    guard let app = apps[name] else { return nil }
+    guard let app = apps[name] else {
+      guard checkpoints?.all[name] != nil else { return nil }
+      throw ProcessHostError(
+        .lifecycle(
+          name,
+          "it is hibernated by a checkpoint, and no process of it had joined: nobody would hear a message"
+        ))
+    }
     try checkLives(app)
     if app.pending?.saving != nil {
       throw ProcessHostError(

@@ -6,8 +6,11 @@ internal import OpportuneBase
 extension HostCore {
   /// The best way to hibernate an app now.
   func way(of app: HostedProcess) -> HibernationWay {
-    .best(
-      notPagedOut: PageOut.obstacle(app.memory, hasSwap: configuration.hasSwap), notSaved: notSaved(app))
+    let notPagedOut = PageOut.obstacle(app.memory, hasSwap: configuration.hasSwap)
+    // A look at all that it has open is for those alone who need it.
+    return .best(
+      notPagedOut: notPagedOut, checkpoint: notPagedOut == nil ? .unused : checkpoint(of: app),
+      notSaved: notSaved(app))
   }
 
   /// Why an app cannot be started anew as it was; `nil`: it can.
@@ -27,7 +30,7 @@ extension HostCore {
   ///
   /// - Returns: how long it goes on until it is looked at again, and why.
   func save(
-    _ app: HostedProcess, notPagedOut: String, _ policy: LockPolicy
+    _ app: HostedProcess, notBetter: String, _ policy: LockPolicy
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     try checkLives(app)
     outcomes[app.name] = nil
@@ -36,7 +39,7 @@ extension HostCore {
     if wasStopped { try resume(app.name) }
     return try suspend(
       app, askedAt: now, policy,
-      saving: PendingSuspension.Saving(notPagedOut: notPagedOut, wasStopped: wasStopped))
+      saving: PendingSuspension.Saving(notBetter: notBetter, wasStopped: wasStopped))
   }
 
   /// - Throws: ``ProcessHostError``: `notHibernated` where its program is not to be asked any more.
@@ -64,7 +67,7 @@ extension HostCore {
       states.note(
         app.name,
         "its state of \(bytes) bytes is saved, with which it is started anew; it was not paged out: "
-          + saving.notPagedOut)
+          + saving.notBetter)
       let (flush, paths, write, wakeUp) = (
         StateFlush(), states.paths(of: app.name), configuration.flush, self.wakeUp
       )
@@ -167,7 +170,7 @@ extension HostCore {
 
   /// Nothing of an app is left that could be started anew.
   func undeclare(_ name: String) {
-    if apps[name] == nil, states?.all[name] == nil { states?.undeclare(name) }
+    if apps[name] == nil, !hasEndedWithState(name) { states?.undeclare(name) }
   }
 
   /// An app that does not run is not to be started anew.
@@ -179,22 +182,28 @@ extension HostCore {
 
   // MARK: What is told
 
-  func hasEndedWithState(_ name: String) -> Bool { apps[name] == nil && states?.all[name] != nil }
+  /// With its state saved, or by a checkpoint.
+  func hasEndedWithState(_ name: String) -> Bool {
+    apps[name] == nil && (states?.all[name] != nil || checkpoints?.all[name] != nil)
+  }
 
   var endedWithState: [AppEntry] {
-    (states?.all ?? [:]).filter { apps[$0.key] == nil }.map { name, state in
+    let ended =
+      (states?.all ?? [:]).map { ($0, HibernationWay.Name.savedState, $1.note) }
+      + (checkpoints?.all ?? [:]).map { ($0, .checkpoint, $1.note) }
+    return ended.filter { apps[$0.0] == nil }.map { name, way, note in
       AppEntry(
         id: name, pids: [], state: LifecycleState.Operational.hibernated.rawValue, cgroup: nil, cpuSeconds: 0,
-        memoryBytes: 0, memoryBy: nil, hibernatedBy: .savedState, keptBy: [],
+        memoryBytes: 0, memoryBy: nil, hibernatedBy: way, keptBy: [],
         keptSockets: 0, scheduled: notifications.count(of: name),
-        notes: [PageOut.Purpose.hibernation.rawValue + state.note])
+        notes: [PageOut.Purpose.hibernation.rawValue + note])
     }
   }
 
   /// All apps with where they are; those without an object were ended with their state saved.
   func statesOfApps() -> [String: (app: HostedProcess?, state: String)] {
     var result: [String: (app: HostedProcess?, state: String)] = [:]
-    for name in (states?.all ?? [:]).keys {
+    for name in Array((states?.all ?? [:]).keys) + (checkpoints?.all ?? [:]).keys {
       result[name] = (nil, LifecycleState.Operational.hibernated.rawValue)
     }
     for (name, app) in apps { result[name] = (app, stateName(app)) }
@@ -202,21 +211,25 @@ extension HostCore {
   }
 
   /// Whether something is kept with which the app is started anew: its state, or what `opportune run` said.
-  func isKept(_ name: String) -> Bool { states?.all[name] != nil || states?.runs[name] != nil }
+  func isKept(_ name: String) -> Bool {
+    states?.all[name] != nil || states?.runs[name] != nil || checkpoints?.all[name] != nil
+  }
 
   /// What an app that does not run, and can be started anew, cannot be asked for.
   func known(_ name: String) -> ProcessHostError {
     ProcessHostError(
       .lifecycle(
         name,
-        states?.all[name] != nil
-          ? "it is hibernated, with its state saved: opportune resume starts it"
-          : "it was terminated for memory: opportune front starts it anew, opportune terminate forgets it"))
+        checkpoints?.all[name] != nil
+          ? "it is hibernated by a checkpoint: opportune resume restores it"
+          : states?.all[name] != nil
+            ? "it is hibernated, with its state saved: opportune resume starts it"
+            : "it was terminated for memory: opportune front starts it anew, opportune terminate forgets it"))
   }
 
   /// Of one that was paged out.
   func notSavedNote(_ app: HostedProcess) -> String {
     guard case .pagedOut(let why?) = way(of: app) else { return "" }
-    return "; its state is not saved: \(why)"
+    return "; \(why)"
   }
 }

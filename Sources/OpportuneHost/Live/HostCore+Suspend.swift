@@ -15,6 +15,7 @@ extension HostCore {
     if isAgain, let outcome { throw outcome }
     if hasEndedWithState(name) { return nil }  // nothing of it executes
     let app = try app(name)
+    app.checkpoint?.goesOn = nil
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
     dropState(of: app, app.pending?.saving)
     app.pending = nil

@@ -19,6 +19,10 @@ final class HostCore {
   private let record: HostRecord?
   /// Of apps that were ended with it; `nil`: none are saved.
   let states: SavedStates?
+  /// Of apps that are files alone; `nil`: there are none.
+  let checkpoints: Checkpoints?
+  /// Those that CRIU is making again.
+  var restores: [String: PendingRestore] = [:]
   var system: AppSystem
   private let key: String
   /// What stands in for the machine; `nil`: nothing, apps are processes.
@@ -78,6 +82,7 @@ final class HostCore {
     self.configuration = configuration
     record = configuration.record.map { HostRecord(at: $0) }
     states = configuration.states.map { SavedStates(in: $0) }
+    checkpoints = configuration.states.map { Checkpoints(in: $0, log: configuration.log) }
     if standIn != nil {
       maker = GroupMaker(ofNone: key)
     } else {
@@ -123,7 +128,10 @@ final class HostCore {
   }
 
   /// What is missing here, for people.
-  var notes: [String] { maker.notes + limits.notes(hasGroups: maker.tree != nil) + storageNotes }
+  var notes: [String] {
+    maker.notes + limits.notes(hasGroups: maker.tree != nil) + storageNotes
+      + (configuration.checkpoints?.lack.map { ["no checkpoints are made: \($0)"] } ?? [])
+  }
 
   private var storageNotes: [String] {
     let group = maker.tree == nil ? nil : ControlGroupTree.ownGroup()
@@ -202,7 +210,7 @@ final class HostCore {
   ) throws(ProcessHostError) -> String {
     try AppName.check(wanted)
     func isTaken(_ name: String) -> Bool {
-      apps[name] != nil || !startsAnew && isKept(name)
+      apps[name] != nil || checkpoints?.all[name] != nil || !startsAnew && isKept(name)
     }
     guard isTaken(wanted) else { return wanted }
     if isExact { throw apps[wanted] != nil ? ProcessHostError(.nameTaken(wanted)) : known(wanted) }
@@ -281,6 +289,7 @@ final class HostCore {
   }
 
   func moveForward(_ app: HostedProcess) throws(ProcessHostError) {
+    if try goOnLater(app, foreground: true) { return }
     try checkLives(app)
     takeBackSuspension(of: app)
     try post(.bringForward, to: app)
@@ -328,6 +337,7 @@ final class HostCore {
 
   func resume(_ name: String) throws(ProcessHostError) {
     let app = try app(name)
+    if try goOnLater(app, foreground: false) { return }
     takeBackSuspension(of: app)
     guard let state = system.state(of: app.id), [.suspended, .stopping, .hibernated].contains(state) else {
       return
@@ -343,6 +353,7 @@ final class HostCore {
   func terminate(_ name: String, forMemory: Bool = false) throws(ProcessHostError) {
     let app = apps[name]
     app?.isEndedForMemory = forMemory
+    if app == nil, checkpoints?.all[name] != nil { return dropCheckpoint(name) }
     if states?.all[name] != nil || app == nil && states?.runs[name] != nil {
       states?.remove(name)  // who is ended is not to go on as it was
       if app == nil { return forget(name) }
@@ -354,7 +365,10 @@ final class HostCore {
     app.pending = nil
     app.client?.farewell = nil
     try post(.terminate, to: app)
-    if system.state(of: app.id) == .terminated, app.group.members().isEmpty { ended(app) }
+    guard system.state(of: app.id) == .terminated, app.checkpoint == nil, app.group.members().isEmpty else {
+      return
+    }
+    ended(app)
   }
 
   /// All apps by name, without their memory: to look at that takes a while, and needs nothing of this.
@@ -387,6 +401,7 @@ final class HostCore {
   func advance() {
     LeftChildren.reap()
     lookAtPageOuts()
+    lookAtRestores()
     lookAtGroups()
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     fireNotifications()
@@ -395,6 +410,7 @@ final class HostCore {
       look(at: app)
       lookAtJoin(of: app)
       lookAtFlush(of: app)
+      lookAtCheckpoint(of: app)
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
@@ -424,7 +440,8 @@ final class HostCore {
     watch(app)
   }
 
-  private func watch(_ app: HostedProcess) {
+  /// Has its end seen. While CRIU is at it, that ends its processes, and has the word.
+  func watch(_ app: HostedProcess) {
     if app.watched >= 0 { close(app.watched) }
     app.watched = -1
     // Whoever ends between the list and the descriptor leaves another, or none. A list is made over a while:
@@ -433,6 +450,7 @@ final class HostCore {
     while apps[app.name] === app {
       let members = app.group.members()
       guard !members.isEmpty else {
+        if app.checkpoint != nil { return }
         if wasEmpty { return ended(app) }
         wasEmpty = true
         continue
@@ -452,7 +470,7 @@ final class HostCore {
     }
   }
 
-  private func ended(_ app: HostedProcess) {
+  func ended(_ app: HostedProcess) {
     guard apps[app.name] === app else { return }
     if app.watched >= 0 { close(app.watched) }
     apps[app.name] = nil
@@ -484,6 +502,7 @@ final class HostCore {
 
   /// Leaves all apps running as they would without a host.
   func leave() {
+    leaveCheckpoints()
     for app in apps.values {
       app.pageOut?.cancel()
       app.pageIn?.cancel()

@@ -61,6 +61,10 @@ final class HostedProcess {
   var pageOut: PageOut?
   /// The latest.
   var pageIn: PageIn?
+  /// CRIU is writing it to files.
+  var checkpoint: PendingCheckpoint?
+  /// Why CRIU has not, since the app was suspended.
+  var notCheckpointed: String?
   /// A descriptor of one member, which tells when that one has ended; -1: none could be opened.
   var watched: Int32 = -1
   /// Its process that is a child of this one, until that has ended.
@@ -131,7 +135,7 @@ struct PendingSuspension {
 
   struct Saving {
     /// For people.
-    let notPagedOut: String
+    let notBetter: String
     /// It goes on for this alone, and is to be suspended again if it saves nothing.
     let wasStopped: Bool
     /// Of the state that it has saved; `nil`: it has not yet.
@@ -227,6 +231,8 @@ package struct HostConfiguration: Sendable {
   package var states: String?
   /// Whether there is a place for what is paged out and is no file's; `nil`: as the kernel says.
   package var hasSwap: Bool?
+  /// What makes checkpoints where there is no such place; `nil`: nothing. They are in the folder of states.
+  package var checkpoints: CheckpointTool?
   /// What is done when memory is short.
   package var shortage = ShortagePolicy()
   /// A suspended app is hibernated that was in front, or began, so long ago; `nil`: only who is asked for is.

@@ -76,6 +76,7 @@ package final class ProcessHost: Sendable {
   @discardableResult package func start(_ name: String, foreground: Bool = false) throws(ProcessHostError)
     -> Int32?
   {
+    guard try restore(name, foreground: foreground) else { return nil }
     let runs = try engine.changing { core throws(ProcessHostError) in
       try core.wake(name, foreground: foreground)
     }
@@ -87,6 +88,35 @@ package final class ProcessHost: Sendable {
       return try core.launch(manifest, foreground: foreground)
     }
   }
+
+  /// Has an app go on that is hibernated by a checkpoint, and waits for that, though not for long: it does so
+  /// whether anybody waits or not.
+  ///
+  /// - Returns: whether there is nothing more to wait for.
+  /// - Throws: ``ProcessHostError``: `lifecycle` where it could not be restored.
+  private func restore(_ name: String, foreground: Bool) throws(ProcessHostError) -> Bool {
+    guard engine.locked({ $0.isCheckpoint(name) }) else { return true }
+    let end = Date() + Self.longestRestore
+    while let run = try engine.changing({ core throws(ProcessHostError) in
+      try core.goOn(name, foreground: foreground)
+    }) {
+      guard run.wait(until: end) else { return false }
+      guard run.isRestore, let outcome = run.outcome, outcome != .done else { continue }
+      try engine.changing { core throws(ProcessHostError) in core.lookAtRestores() }
+      switch outcome {
+      case .done: break
+      case .failed(let why):
+        throw ProcessHostError(
+          .lifecycle(name, "it has ended: its checkpoint could not be restored: \(why)"))
+      case .notNow(let why):
+        throw ProcessHostError(.lifecycle(name, "it cannot be restored now: \(why)"))
+      }
+    }
+    return true
+  }
+
+  /// Seconds that who asks for an app waits for CRIU.
+  private static let longestRestore = 3.0
 
   /// Of an app that does not run.
   private func manifest(of name: String) throws(ProcessHostError) -> HostManifest {
@@ -150,8 +180,9 @@ package final class ProcessHost: Sendable {
 
   /// Stops everything in an app as ``suspend(_:locks:isAgain:)`` does, and pages out what it has in main
   /// memory, as far as the kernel takes it; does not wait for that, of whose end the app's notes tell. Where
-  /// the kernel does not take it, a program that saves its state is ended instead, and started anew with it
-  /// by ``resume(_:)`` and ``bringForward(_:)``.
+  /// the kernel does not take it, it is written to files and ended, where CRIU does that, and comes back by
+  /// ``resume(_:)`` and ``bringForward(_:)``; or a program that saves its state is ended, and started anew
+  /// with it by these.
   ///
   /// - Throws: ``ProcessHostError``: as that, and `notHibernated`: it goes on as it did.
   @discardableResult package func hibernate(
@@ -181,6 +212,7 @@ package final class ProcessHost: Sendable {
   /// Lets an app go on that is suspended or hibernated, in the background. One that was ended with its state
   /// saved is started anew, as by ``start(_:foreground:)``.
   package func resume(_ name: String) throws(ProcessHostError) {
+    guard try restore(name, foreground: false) else { return }
     if engine.locked({ $0.hasEndedWithState(name) }) {
       try start(name)
       return

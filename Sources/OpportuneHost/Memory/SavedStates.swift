@@ -91,7 +91,7 @@ final class SavedStates {
   }
 
   /// - Throws: ``ProcessHostError``: `system`, `notHibernated`.
-  private func makeFolder(for name: String) throws(ProcessHostError) {
+  func makeFolder(for name: String) throws(ProcessHostError) {
     let path = path(name, .new)
     for (index, byte) in path.utf8.enumerated() where byte == UInt8(ascii: "/") && index > 0 {
       let one = String(decoding: path.utf8.prefix(index), as: UTF8.self)

@@ -1,0 +1,169 @@
+internal import COpportuneHost
+import Foundation
+internal import Glibc
+internal import OpportuneBase
+
+/// CRIU, which writes all that processes are to files and ends them, and makes them again of that. It is a
+/// program of others, which this host starts for each of the two. Any thread.
+package struct CheckpointTool: Sendable {
+  /// Its file, from the root.
+  package let path: String
+  /// What starts it; `nil`: this process itself.
+  private let starter: ProgramStarter?
+  /// Why it makes no checkpoints here, for people; `nil`: it does.
+  package let lack: String?
+
+  /// Runs its own check.
+  ///
+  /// - Parameter path: of its file; it may be relative.
+  /// - Throws: ``ProcessHostError``: `value` where that is no program.
+  package init(_ path: String, starter: ProgramStarter?) throws(ProcessHostError) {
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(path, X_OK) == 0,
+      let folder = getcwd(nil, 0)
+    else {
+      throw ProcessHostError(
+        .value("the command of CRIU", "'\(path.printable)'", "expected a file that may be executed"))
+    }
+    defer { free(folder) }
+    self.path = path.hasPrefix("/") ? path : String(cString: folder) + "/" + path
+    self.starter = starter
+    guard geteuid() == 0 else {
+      lack = "only root's host makes checkpoints"
+      return
+    }
+    lack = Self.run(self.path, ["check"], starter, log: nil).map { "'\(path.printable) check' fails: \($0)" }
+  }
+
+  /// What is measured to be needed: sockets and locks of files are the program's still when it comes back,
+  /// and its group is the host's.
+  private static let terms = [
+    "--tcp-established", "--network-lock", "skip", "--file-locks", "--manage-cgroups=ignore", "-v1",
+  ]
+
+  /// Writes the processes of a frozen group to files, and ends them. Takes as long as that does.
+  ///
+  /// - Parameters:
+  ///   - root: the process of which all others descend.
+  ///   - inherited: as of ``restore(from:inherited:group:entrance:)``.
+  ///   - group: thawed when nothing of it can run any more, and frozen again where it fails.
+  /// - Returns: `nil`: it is done; else the reason why not: the group is frozen as it was.
+  func dump(_ root: pid_t, inherited: [String], group: String, to folder: String) -> String? {
+    // Of a socket it is to be told that its other end is nobody's of the app.
+    let sockets = inherited.compactMap { text in
+      text.range(of: ":socket:[").map { "unix[" + text[$0.upperBound...] }
+    }
+    return Self.run(
+      path,
+      ["dump", "-t", "\(root)", "-D", folder, "-o", "dump.log", "--freeze-cgroup", group] + Self.terms
+        + sockets.flatMap { ["--external", $0] },
+      starter, log: folder + "/dump.log")
+  }
+
+  /// Makes the processes again, in the groups in which it is started itself; the first is this process's
+  /// child.
+  ///
+  /// - Parameters:
+  ///   - inherited: descriptors of this process that stand for what the program had, as `fd[1]:pipe:[77]`.
+  ///   - group: a descriptor of the folder of the control group; -1: none.
+  ///   - entrance: a descriptor by which a group of version 1 is entered; -1: none.
+  /// - Returns: `nil`: it is done; else the reason why not.
+  func restore(from folder: String, inherited: [String], group: Int32, entrance: Int32) -> String? {
+    Self.run(
+      path,
+      ["restore", "-D", folder, "-o", "restore.log", "--restore-detached", "--restore-sibling"] + Self.terms
+        + inherited.flatMap { ["--inherit-fd", $0] },
+      starter, log: folder + "/restore.log", group: group, entrance: entrance, inherits: !inherited.isEmpty)
+  }
+
+  private static func run(
+    _ path: String, _ arguments: [String], _ starter: ProgramStarter?, log: String?, group: Int32 = -1,
+    entrance: Int32 = -1, inherits: Bool = false
+  ) -> String? {
+    let nothing = open("/dev/null", O_RDWR | O_CLOEXEC)
+    defer { if nothing >= 0 { close(nothing) } }
+    let output = inherits ? -1 : nothing
+    let (pid, pidfd, lack) = ProgramFile.start(
+      path, [path] + arguments, environment: ownEnvironment(), folder: "/", group: group, entrance: entrance,
+      descriptors: [nothing, output, output], by: starter)
+    if let lack { return "the host's process opportune-start \(lack.message)" }
+    guard pid > 0 else { return "'\(path.printable)' could not be started: \(errorText(-pid))" }
+    defer { close(pidfd) }
+    var status: Int32 = 0
+    var reaped: Int32 = 0
+    while reaped == 0 {
+      var polled = pollfd(fd: pidfd, events: Int16(POLLIN), revents: 0)
+      poll(&polled, 1, -1)
+      reaped = opp_host_reap(pidfd, &status)
+    }
+    if reaped == 1, status == 0 { return nil }
+    return log.flatMap(reason(in:))
+      ?? (status & 0x7f == 0 ? "it ended with status \(status >> 8)" : "signal \(status & 0x7f) ended it")
+  }
+
+  /// The first error that it tells: others follow of that. It may begin with one of a limit of its own, which
+  /// it goes on without.
+  static func reason(in log: String) -> String? {
+    let errors = (SystemFile.text(log) ?? "").split(separator: "\n").filter { $0.contains("Error (") }
+    guard let line = errors.first(where: { !$0.contains("): rlimit: ") }) ?? errors.first else { return nil }
+    // As `(00.012) Error (criu/sk-unix.c:874): unix: External socket is used.`
+    let begin = line.range(of: "Error (")?.upperBound ?? line.startIndex
+    let text = line[begin...].range(of: "): ").map { line[$0.upperBound...] } ?? line
+    // It goes on in a sentence of the host's.
+    return String((text.hasSuffix(".") ? text.dropLast() : text).prefix(300)).printable
+  }
+}
+
+/// One run of CRIU for an app, which is waited for aside. Any thread.
+final class CheckpointRun: @unchecked Sendable {
+  // Sendable: the result is touched under the lock of the condition alone.
+  enum Outcome: Sendable, Hashable {
+    case done
+    case failed(String)
+    /// Nothing was tried, as that cannot succeed now; why.
+    case notNow(String)
+  }
+
+  /// Of processes that are made again, and not ended.
+  let isRestore: Bool
+  let began = ContinuousClock.now
+  private let condition = NSCondition()
+  private var result: (Outcome, Duration)?
+
+  init(isRestore: Bool) { self.isRestore = isRestore }
+
+  func end(_ outcome: Outcome) {
+    condition.lock()
+    result = (outcome, ContinuousClock.now - began)
+    condition.broadcast()
+    condition.unlock()
+  }
+
+  /// `nil`: it has not ended.
+  var outcome: Outcome? {
+    condition.lock()
+    defer { condition.unlock() }
+    return result?.0
+  }
+
+  /// In milliseconds, as far as it has ended.
+  var milliseconds: Int {
+    condition.lock()
+    defer { condition.unlock() }
+    return Int((result?.1 ?? .zero) / .milliseconds(1))
+  }
+
+  /// - Returns: whether it has ended.
+  func wait(until end: Date) -> Bool {
+    condition.lock()
+    defer { condition.unlock() }
+    while result == nil, condition.wait(until: end) {}
+    return result != nil
+  }
+
+  func wait() {
+    condition.lock()
+    while result == nil { condition.wait() }
+    condition.unlock()
+  }
+}
