@@ -9,7 +9,7 @@ extension AppHost {
   ///   - scheduler: the one with which `memory` was made.
   ///   - policy: validated first.
   ///   - memory: for this host only.
-  /// - Throws: ``HostError``: `policy`, `scheduler`.
+  /// - Throws: `HostError`: `policy`, `scheduler`.
   public init(scheduler: Scheduler, policy: AppsPolicy = .standard, memory: HostMemory) throws(HostError) {
     try self.init(scheduler: scheduler, policy: policy, brokers: [memory])
   }

@@ -5,14 +5,14 @@ import OpportuneMemory
 /// An app whose state can be saved to the hibernation store and restored. (R-LIFE-07, R-MEM-05)
 ///
 /// Nothing is written for other apps; they are terminated instead of hibernated. So is an app with more to
-/// write, without its caches, than ``RemovalPolicy/hibernatesUpTo``, by default 32 MB.
+/// write, without its caches, than `RemovalPolicy.hibernatesUpTo`, by default 32 MB.
 public protocol HibernatingApp: AppDelegate {
   /// Returns what the app needs to continue later, and releases it. It need not include what can be made
-  /// again. Memory that the app has reported with ``AppMemory/setOutside(bytes:)`` counts as released until
+  /// again. Memory that the app has reported with `AppMemory.setOutside(bytes:)` counts as released until
   /// the app is restored.
   ///
   /// Called when no code of the app runs, and not on its executor. If it throws, or takes longer than half of
-  /// ``AppsPolicy/callbackLimit``, the app is terminated; the call continues in the background, and its
+  /// `AppsPolicy.callbackLimit`, the app is terminated; the call continues in the background, and its
   /// result is dropped.
   func handOver() throws -> HandedState
   /// Restores the state that was handed over, whether or not it was written. Called before any code of the

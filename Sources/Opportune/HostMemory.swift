@@ -47,7 +47,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   ///     to 1.6 times as long. `nil`: system calls without a class, so hibernation competes for the disk with
   ///     the foreground app's reads.
   ///   - report: called for each event, on the host's strand: return soon.
-  /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
+  /// - Throws: `MemoryError`, `SchedulerError`, `IOError`.
   public convenience init(
     scheduler: Scheduler, configuration: MemoryConfiguration = MemoryConfiguration(),
     store: sending HibernationStore, io: IOBroker?,
@@ -94,7 +94,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   /// those that were requested before. Call it once, with the host that has this memory. It ends with either
   /// of them.
   ///
-  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel refuses a
+  /// - Throws: `StoreError` where the store cannot be written, `MemoryError` where the kernel refuses a
   ///   thread.
   public func serve(_ host: AppHost) async throws {
     try await hibernation.clear()

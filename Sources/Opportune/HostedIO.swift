@@ -5,12 +5,12 @@ import OpportuneScheduler
 import SystemPackage
 
 extension IOBroker {
-  /// Makes the I/O of an app's life. Storage and network each have the class of the app's ``Restrictions``.
+  /// Makes the I/O of an app's life. Storage and network each have the class of the app's `Restrictions`.
   /// While the app is suspended, completions are held; they are delivered once when it is resumed. The I/O
   /// ends with the life: requests then end with `terminated`, and descriptors are closed. (R-FTS-07,
   /// R-LIFE-08, R-PWR-05)
   ///
-  /// - Throws: ``IOError`` with code `unavailable` after the broker's shutdown.
+  /// - Throws: `IOError` with code `unavailable` after the broker's shutdown.
   public func makeIO(for app: HostedApp) throws(IOError) -> AppIO {
     let io = try makeIO(for: app.app) { [deviceClasses = app.deviceClasses] in
       deviceClasses.value.map {
@@ -29,14 +29,14 @@ extension IOBroker {
 
 extension HostedApp {
   /// Keeps sockets alive while the app is suspended. Data on one, or the end of its stream, reanimates the
-  /// app into the background and is passed to ``AppDelegate/didReceive(_:)`` as `data`: once for each socket
+  /// app into the background and is passed to `AppDelegate.didReceive(_:)` as `data`: once for each socket
   /// and suspension, so the app should read everything. Request a heartbeat with `post(.heartbeat(…))`.
   /// (R-VOIP-01, R-VOIP-03, R-VOIP-04)
   ///
   /// - Parameters:
   ///   - sockets: open sockets of the app; kept alive from the next suspension until the life ends.
   ///   - io: the I/O of this life; keep it.
-  /// - Throws: ``HostError``: `apps` for an app without the mode `voip`; ``IOError`` with code
+  /// - Throws: `HostError`: `apps` for an app without the mode `voip`; `IOError` with code
   ///   `configuration`.
   public func keepAlive(_ sockets: [FileDescriptor], of io: AppIO) throws {
     guard manifest.backgroundModes.contains(.voip) else {
@@ -59,7 +59,7 @@ extension AppHost {
   /// reanimates the app if the policy's `completionsReanimate` is set. (R-FTS-08)
   ///
   /// - Parameter configuration: `heldCompletions` and `onHeldCompletion` are overridden by the host.
-  /// - Throws: ``IOError``: `configuration`, `unavailable`.
+  /// - Throws: `IOError`: `configuration`, `unavailable`.
   public nonisolated func makeIOBroker(configuration: IOConfiguration = IOConfiguration()) throws(IOError)
     -> IOBroker
   {

@@ -10,7 +10,7 @@ public enum MemoryEvent: Sendable {
   case removal(AppID, Removal)
   /// Its state was saved with this many bytes, and its memory was released.
   case stored(AppID, name: String, bytes: Int)
-  /// It was not hibernated, and is terminated instead; if ``Removal/isOptional``, it is left unchanged. Of an
+  /// It was not hibernated, and is terminated instead; if `Removal.isOptional`, it is left unchanged. Of an
   /// idle app that cannot be hibernated it is told without a ``removal(_:_:)`` before, once for each
   /// suspension.
   case notStored(AppID, name: String, String)

@@ -14,9 +14,9 @@ public final class HostConnection: Sendable {
 
   /// Joins the host; blocks for at most the limit.
   ///
-  /// The delegate hears ``AppDelegate/didFinishLaunching(_:)`` first, with the reason for which the
+  /// The delegate hears `AppDelegate.didFinishLaunching(_:)` first, with the reason for which the
   /// app was launched: `message`, `system` where the host has started it once more by itself, else `user`;
-  /// then where the app is: ``AppDelegate/didBecomeActive()`` or ``AppDelegate/didEnterBackground()``. A
+  /// then where the app is: `AppDelegate.didBecomeActive()` or `AppDelegate.didEnterBackground()`. A
   /// ``RestartableProgramDelegate`` hears ``RestartableProgramDelegate/restoreState(_:)`` before, where the
   /// program was ended with its state saved.
   ///
@@ -75,7 +75,7 @@ public final class HostConnection: Sendable {
   /// costs the program its connection, as any answer does that does not come. (R-TASK-01, R-RULE-10)
   ///
   /// - Parameter name: for people, at most 100 characters.
-  /// - Throws: ``HostConnectionError``, for the reasons of ``beginTask(_:onExpiration:)``: then nothing of
+  /// - Throws: ``HostConnectionError``, for the reasons of `beginTask(_:onExpiration:)`: then nothing of
   ///   the body ran; and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
     _ name: String, _ body: @escaping @Sendable () async throws -> Success
@@ -98,7 +98,7 @@ public final class HostConnection: Sendable {
 
   /// Has the host keep a connected socket alive, or the reading end of a pipe. What comes for it while the
   /// program is suspended, or its peer's end, reanimates the app into the background, and is told to
-  /// ``AppDelegate/didReceive(_:)`` as `data`, once for each socket and suspension; after its return the app
+  /// `AppDelegate.didReceive(_:)` as `data`, once for each socket and suspension; after its return the app
   /// is suspended again. So the callback reads everything. What is there when the program is suspended counts
   /// as well, and what was left unread does once a second at most. The host reads nothing.
   ///

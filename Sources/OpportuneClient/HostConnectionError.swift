@@ -20,7 +20,7 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case keepAliveRefused(String)
     /// The host schedules no notification; its reason.
     case notificationRefused(String)
-    /// The date of a notification: none of the calendar, or beyond ``LocalNotification/latest``.
+    /// The date of a notification: none of the calendar, or beyond `LocalNotification.latest`.
     case fireDate(LocalNotification.FireDate)
     /// The texts of a notification of this name do not fit into a line of 4,096 bytes, or have null
     /// characters.

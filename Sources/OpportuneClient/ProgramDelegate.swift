@@ -5,8 +5,8 @@
 ///
 /// They run one after another, not on a thread of the program's choice. The host waits for the return of
 /// each, up to a grace; who exceeds it is left, and is from then on a program that knows nothing of the host.
-/// Of ``AppDelegate``, the host calls the six callbacks of the lifecycle,
-/// ``AppDelegate/didReceiveMemoryWarning()``, and ``AppDelegate/didReceive(_:)`` for messages and data.
+/// Of `AppDelegate`, the host calls the six callbacks of the lifecycle,
+/// `AppDelegate.didReceiveMemoryWarning()`, and `AppDelegate.didReceive(_:)` for messages and data.
 /// All have an empty default. (R-LIFE-11, R-LIFE-12, R-LIFE-14)
 public protocol ProgramDelegate: AppDelegate {
   /// Nothing of the app executes after the return of this: its processes are stopped.
@@ -15,7 +15,7 @@ public protocol ProgramDelegate: AppDelegate {
   func didResume() async
   /// A message has come for the app, by `opportune notify` or the host's socket, or the time of a
   /// notification that it has scheduled: see ``HostConnection/schedule(_:as:)``. Where it was suspended it
-  /// is so again after the return. By default this calls ``AppDelegate/didReceive(_:)``, and replies nothing.
+  /// is so again after the return. By default this calls `AppDelegate.didReceive(_:)`, and replies nothing.
   /// (R-MSG-01)
   ///
   /// - Returns: what the sender is told; `nil`, and one that takes more than 3,000 bytes as JSON: nothing.
@@ -41,14 +41,14 @@ extension ProgramDelegate {
 /// started. (R-LIFE-07)
 public protocol RestartableProgramDelegate: ProgramDelegate {
   /// Where the program is in its work: what it needs to be as it is now. After the return
-  /// ``AppDelegate/willTerminate()`` follows, unless it is to go on after all: then nothing follows, and the
+  /// `AppDelegate.willTerminate()` follows, unless it is to go on after all: then nothing follows, and the
   /// state is of no use.
   ///
   /// - Returns: the state, of at most 1,048,576 bytes; a larger one, and `nil`, is none: it is not ended and
   ///   goes on.
   func saveState() async -> [UInt8]?
   /// It was started anew, and is to be as it was: the first callback, before
-  /// ``AppDelegate/didFinishLaunching(_:)``. The host drops the state after the return.
+  /// `AppDelegate.didFinishLaunching(_:)`. The host drops the state after the return.
   ///
   /// - Parameter state: what ``saveState()`` has returned.
   func restoreState(_ state: [UInt8]) async

@@ -9,14 +9,14 @@ struct FuzzCommand: ParsableCommand {
     commandName: "fuzz",
     abstract: "Searches for schedules, operations and documents that break what is promised.",
     discussion: """
-      The queues: random programs of a few threads run under chosen schedules, with memory as weak as the language
-      allows and threads stopped for ever; a judge compares what came out with what the headers promise. The layers
-      above: random operations against a model, and documents made, or changed, for each parser; a trap is a failure
+      The queues: random programs of a few threads run under chosen schedules, with memory as weak as the language \
+      allows and threads stopped for ever; a judge compares what came out with what the headers promise. The layers \
+      above: random operations against a model, and documents made, or changed, for each parser; a trap is a failure \
       like another. A failure is made smaller and printed as a timeline, with what replays it; the other targets go on.
 
       Each run first finds the bugs that are planted in the canaries, so that finding nothing says something.
 
-      The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found, memory is short,
+      The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found, memory is short, \
       or a file cannot be read, 64 where an option is wrong, 74 where something cannot be written, and 130 after Ctrl-C.
 
       Examples:

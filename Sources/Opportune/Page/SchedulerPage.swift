@@ -32,7 +32,7 @@ public final class SchedulerPage: Sendable {
   ///   - scheduler: what is shown.
   ///   - broker: carries the connections, and its requests are shown.
   ///   - port: 0 is one that is free.
-  /// - Throws: ``SchedulerError`` where no app can be made; ``IOError`` where the port is taken, or the
+  /// - Throws: `SchedulerError` where no app can be made; `IOError` where the port is taken, or the
   ///   broker was shut down.
   public init(of scheduler: Scheduler, through broker: IOBroker, port: UInt16 = 0) async throws {
     let app = try scheduler.makeApp(named: "page")

@@ -30,7 +30,7 @@ extension AppHost {
   /// ```
   ///
   /// Dates go with its time, from the beginning of 1970 until the test posts ``SystemEvent/wallClock(_:)``.
-  /// By the machine's clock go still: frames of audio, ``AppClock``, and all that is not of the lifecycle.
+  /// By the machine's clock go still: frames of audio, `AppClock`, and all that is not of the lifecycle.
   ///
   /// - Parameters:
   ///   - scheduler: `nil` makes one with defaults.

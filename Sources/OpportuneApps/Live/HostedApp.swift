@@ -14,7 +14,7 @@ public final class HostedApp: Sendable {
   /// The app in the scheduler. Only the host suspends it and moves it between bands.
   ///
   /// Tasks that prefer `app.executor` belong to it as well, but cannot be refused; tasks of
-  /// ``task(name:priority:operation:)`` can.
+  /// `task(name:priority:operation:)` can.
   public let app: App
   private let home: WeakHost
   let life: UInt64

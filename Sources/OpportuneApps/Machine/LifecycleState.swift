@@ -1,6 +1,6 @@
 /// A state of the lifecycle table. (R-LIFE-01, R-LIFE-03)
 ///
-/// Foreground and background are two states each; ``operational`` maps them to the states of R-LIFE-01.
+/// Foreground and background are two states each; `operational` maps them to the states of R-LIFE-01.
 public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// Never launched, or ended and released.
   case notRunning

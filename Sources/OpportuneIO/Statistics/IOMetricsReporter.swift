@@ -6,7 +6,7 @@ internal import OpportuneBase
 ///
 /// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. Apps of
 /// the same name are added up. Counts of ended apps are not lost: if more apps have ended since the last
-/// report than ``IOStatistics/gone`` holds, their counts are reported with an empty name.
+/// report than `IOStatistics.gone` holds, their counts are reported with an empty name.
 public struct IOMetricsReporter: Sendable {
   /// The last counters by the app's number; 0 is all apps together.
   private var last: [UInt64: [IOStatistics.Class]] = [:]

@@ -12,14 +12,14 @@ public final class App: Sendable {
   /// `withTaskExecutorPreference`.
   ///
   /// Child tasks (`async let`, task groups) inherit it. `Task { }` and `Task.detached` do not: the language
-  /// sends those to the global pool. Use ``task(name:priority:operation:)`` instead.
+  /// sends those to the global pool. Use `task(name:priority:operation:)` instead.
   ///
   /// A task of another app that enters through `withTaskExecutorPreference` while this app is suspended waits
   /// until the app is resumed. If the waiting task is foreground work, the scheduler logs a warning after one
   /// second. Three waits are not detected:
   /// - The app was suspended only after the task had entered.
   /// - The task came from a strand's actor.
-  /// - The wait is `Task.value` of a task that was started with this executor. Use ``AppTask/value``, which
+  /// - The wait is `Task.value` of a task that was started with this executor. Use `AppTask.value`, which
   ///   is detected.
   ///
   /// A task that leaves a default actor while others wait for that actor may be delayed until the actor's
@@ -151,7 +151,7 @@ public final class App: Sendable {
 
   /// Starts a task whose whole tree stays on this app's executor, and which can be raised while it is queued.
   ///
-  /// Work of a higher band or priority that awaits ``AppTask/value`` donates its band or priority to the
+  /// Work of a higher band or priority that awaits `AppTask.value` donates its band or priority to the
   /// task.
   ///
   /// - Parameters:

@@ -2,8 +2,8 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A task started by ``App/task(name:priority:operation:)``, which throws what its operation throws: with
-/// `Never` as `Failure` its ``value`` needs no `try`.
+/// A task started by `App.task(name:priority:operation:)`, which throws what its operation throws: with
+/// `Never` as `Failure` its `value` needs no `try`.
 public struct AppTask<Success: Sendable, Failure: Error>: Sendable {
   /// The task itself.
   public let task: Task<Success, Failure>
@@ -14,7 +14,7 @@ public struct AppTask<Success: Sendable, Failure: Error>: Sendable {
     self.tree = tree
   }
 
-  /// The task's result as a `Result`; donates like ``value``.
+  /// The task's result as a `Result`; donates like `value`.
   public var result: Result<Success, Failure> {
     get async {
       let isCounted = tree.donate()

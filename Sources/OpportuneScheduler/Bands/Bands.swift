@@ -1,6 +1,6 @@
 /// The workers that share one kernel scheduling class.
 ///
-/// Which pool serves a piece of work follows from its level; see ``Bands/pool(of:)``.
+/// Which pool serves a piece of work follows from its level; see `Bands.pool(of:)`.
 public enum WorkerPool: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// The lowest kernel priority; see ``BackgroundClass``.
   case background = 0

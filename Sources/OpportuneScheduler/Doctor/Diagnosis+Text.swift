@@ -12,7 +12,7 @@ extension Diagnosis {
 }
 
 extension Diagnosis: CustomStringConvertible {
-  /// ``text(columns:usesColor:)`` at 100 columns.
+  /// `text(columns:usesColor:)` at 100 columns.
   public var description: String { text() }
 }
 

@@ -18,7 +18,7 @@ import Synchronization
 /// until all jobs that were queued from higher bands have run.
 ///
 /// With a ceiling above the app's band the token is queued in a place of its own in the ceiling's band
-/// (``home``). It is queued in the app's place only while the app is suspended.
+/// (`home`). It is queued in the app's place only while the app is suspended.
 ///
 /// Invariants
 /// - S1. At most one thread is the runner: the one that changed `state` to running.
