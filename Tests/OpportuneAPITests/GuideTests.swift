@@ -22,6 +22,10 @@ import Testing
     "containers": ["User", "CPU limit", "Memory limit", "io_uring"].map {
       "\($0) is told of, with a remedy: true"
     } + ["workers: no more than CPUs", "written by threads, read by 1 worker", "kept: 4096 bytes"],
+    "less": [
+      "it says what each costs: true", "an answer, and 500500 from behind",
+      "whether it has the class is told: true",
+    ],
     "locations": [
       "enter, sure: true", "dwell, sure: true", "exit, sure: true", "the user is asked, and allows it",
       "runs: satellite", "maps was told: true",

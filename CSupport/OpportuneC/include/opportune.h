@@ -161,10 +161,10 @@ OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_scheduler_create(const opportune_
     opportune_scheduler **scheduler);
 
 /*
- * Ends the scheduler and releases its handle: it takes no more jobs, runs what is queued, and ends its
- * threads. Jobs of suspended apps, and those that have not begun within the `timeout`, are cancelled. Handles
- * of its apps and strands are to be released all the same, before or after; submissions by them return
- * -ESHUTDOWN. NULL does nothing.
+ * Ends the scheduler and releases its handle: it ends its requests, as the end of an app does, takes no more
+ * jobs, runs what is queued, and ends its threads. Jobs of suspended apps, and those that have not begun
+ * within the `timeout`, are cancelled. Handles of its apps and strands are to be released all the same,
+ * before or after; submissions by them return -ESHUTDOWN. NULL does nothing.
  *
  * -EDEADLK: called by one of its own jobs; nothing was done. -ETIMEDOUT: a job has not ended within the
  * timeout; opportune_last_error() names its app. The handle is released, and the job's thread ends when the
@@ -172,8 +172,8 @@ OPPORTUNE_MUST_USE OPPORTUNE_API int opportune_scheduler_create(const opportune_
  */
 OPPORTUNE_API int opportune_scheduler_destroy(opportune_scheduler *scheduler, int64_t timeout);
 
-/* Waits until no job of any app is queued or runs. Jobs of a suspended app count. -EINVAL. -ETIMEDOUT.
- * -EDEADLK. */
+/* Waits until no job of any app is queued or runs, and no request that has a completion. Those of a suspended
+ * app count. -EINVAL. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_scheduler_wait(opportune_scheduler *scheduler, int64_t timeout);
 
 /* The setting `workers`, or the CPUs that the process may use now, for each of which the foreground has two
@@ -240,8 +240,9 @@ OPPORTUNE_API int opportune_app_activity(opportune_app *app);
  * meanwhile. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait_suspended(opportune_app *app, int64_t timeout);
 
-/* Waits until no job of the app, or of its strands, is queued or runs, and no request is. Where it is
- * suspended, what waits in it counts. -EINVAL. -ETIMEDOUT. -EDEADLK. */
+/* Waits until no job of the app, or of its strands, is queued or runs, and no request that has a completion;
+ * what a completion submits counts before that request is over. Where it is suspended, what waits in it
+ * counts. -EINVAL. -ETIMEDOUT. -EDEADLK. */
 OPPORTUNE_API int opportune_app_wait(opportune_app *app, int64_t timeout);
 
 /*
@@ -311,9 +312,11 @@ OPPORTUNE_API int opportune_strand_is_current(opportune_strand *strand);
  * a few threads where that is not to be had.
  *
  * Each call takes a completion. With one, the call returns 0 once the request is queued, and the completion
- * is called once, on a worker of the app, with the result. Without one (NULL), the call waits and returns the
- * result: a count, a descriptor, 0, or an error number with a minus sign. `timeout` ends the request with
- * -ETIMEDOUT. After any result `bytes` is the caller's again: the library has copied it.
+ * is called once, on a worker of the app, with the result; where the call returns an error, it never is. What
+ * a completion gets has no words of ours: strerror() says what the number is. Without one (NULL), the call
+ * waits and returns the result: a count, a descriptor, 0, or an error number with a minus sign. `timeout`
+ * ends the request with -ETIMEDOUT. After any result `bytes` is the caller's again: the library has copied
+ * it.
  *
  * Errors of all: what the kernel says; -EINVAL; -EBADF for a negative descriptor; -ETIMEDOUT; -ECANCELED
  * where the descriptor was closed meanwhile; -ESHUTDOWN where the app was terminated or the scheduler
@@ -492,7 +495,8 @@ OPPORTUNE_API int64_t opportune_app_purge(opportune_app *app);
 /* --- Statistics --------------------------------------------------------------------------------- */
 
 /* How long jobs waited in the queue, in nanoseconds; one in eight is measured, of a strand one turn in eight.
- * Each is the upper end of a bucket, at most a quarter too long; 0 without samples. */
+ * So an app of few jobs may have no sample. Each is the upper end of a bucket, at most a quarter too long; 0
+ * without samples. */
 typedef struct opportune_waiting {
     uint64_t samples;
     uint64_t p50, p90, p99, max;

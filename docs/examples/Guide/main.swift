@@ -5,7 +5,7 @@ let programs: [(name: String, run: @Sendable () async throws -> Void)] = [
   ("background", background), ("sharing", sharing), ("files", files), ("caches", caches),
   ("testing", testing), ("suspend", suspend), ("reachable", reachable),
   ("reading", reading), ("containers", containers), ("locations", locations),
-  ("policy", policy),
+  ("policy", policy), ("less", less),
 ]
 
 let names = CommandLine.arguments.dropFirst()
