@@ -32,12 +32,7 @@ struct HostSocketOption: ParsableArguments {
   }
 
   /// For the environment of programs, which may be in another folder.
-  func absolutePath() throws -> String {
-    let path = try path()
-    guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
-    defer { free(folder) }
-    return String(cString: folder) + "/" + path
-  }
+  func absolutePath() throws -> String { SystemFile.absolute(try path()) }
 
   /// Sends a request to the host.
   func ask(_ request: HostRequest, within limit: Duration?) throws -> HostAnswer {

@@ -19,14 +19,11 @@ package struct CheckpointTool: Sendable {
   /// - Throws: ``ProcessHostError``: `value` where that is no program.
   package init(_ path: String, starter: ProgramStarter?) throws(ProcessHostError) {
     var status = stat()
-    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(path, X_OK) == 0,
-      let folder = getcwd(nil, 0)
-    else {
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(path, X_OK) == 0 else {
       throw ProcessHostError(
         .value("the command of CRIU", "'\(path.printable)'", "expected a file that may be executed"))
     }
-    defer { free(folder) }
-    self.path = path.hasPrefix("/") ? path : String(cString: folder) + "/" + path
+    self.path = SystemFile.absolute(path)
     self.starter = starter
     guard geteuid() == 0 else {
       lack = "only root's host makes checkpoints"

@@ -20,6 +20,13 @@ package enum SystemFile {
     return result
   }
 
+  /// The path from the root, for who may be in another folder; as it is where this one is gone.
+  package static func absolute(_ path: String) -> String {
+    guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
+    defer { free(folder) }
+    return String(cString: folder) + "/" + path
+  }
+
   static func text(_ path: String) -> String? { bytes(path).map { String(decoding: $0, as: UTF8.self) } }
 
   /// - Returns: 0, or the number of the error.

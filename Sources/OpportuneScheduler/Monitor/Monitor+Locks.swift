@@ -110,8 +110,7 @@ extension Monitor {
     }
     // Who is helped is helped while somebody is known to wait for it: then all are asked.
     let asked =
-      locks.policy.isIdle && suspects.count > LockWatch.most
-      ? locks.watch.choose(Array(suspects.keys), now: now) : suspects.keys.sorted()
+      locks.policy.isIdle ? locks.watch.choose(Array(suspects.keys), now: now) : suspects.keys.sorted()
     var survey = Survey()
     for slice in asked {
       if let suspect = suspects[slice] { addWaits(of: suspect, now, to: &survey, engine) }
