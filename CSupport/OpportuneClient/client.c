@@ -36,7 +36,7 @@ struct oppclient {
     bool is_message;      /* the question that waits may be replied to */
     int64_t last_task;
     int64_t last_socket;
-    int64_t last_request; /* about notifications */
+    int64_t last_request; /* about heartbeats and notifications */
     oppclient_handler handler;
     void *context;
     size_t unsent;
@@ -67,11 +67,14 @@ static const struct {
     {"saveState", OPPCLIENT_SAVE_STATE},
     {"restoreState", OPPCLIENT_RESTORE_STATE},
     {"didReceiveData", OPPCLIENT_DATA_ARRIVED},
+    {"heartbeat", OPPCLIENT_HEARTBEAT},
     {"didReceiveMessage", OPPCLIENT_MESSAGE},
     {"taskBegan", OPPCLIENT_TASK_BEGAN},
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
     {"keepAliveBegan", OPPCLIENT_KEEP_ALIVE_BEGAN},
     {"keepAliveRefused", OPPCLIENT_KEEP_ALIVE_REFUSED},
+    {"heartbeatSet", OPPCLIENT_HEARTBEAT_SET},
+    {"heartbeatRefused", OPPCLIENT_HEARTBEAT_REFUSED},
     {"scheduled", OPPCLIENT_SCHEDULED},
     {"scheduleRefused", OPPCLIENT_SCHEDULE_REFUSED},
     {"pending", OPPCLIENT_PENDING},
@@ -667,6 +670,18 @@ API int oppclient_cancel(oppclient *client, const char *name)
         return say(client, "{\"cancelAll\":true}\n");
     write_text(&writer, "{\"cancel\":", name);
     return say_written(client, &writer);
+}
+
+API int64_t oppclient_heartbeat(oppclient *client, int64_t interval_ms)
+{
+    struct writer writer = {0};
+    if (interval_ms < 0)
+        return -EINVAL;
+    write_number(&writer, "{\"heartbeat\":", client->last_request + 1);
+    if (interval_ms > 0)
+        write_number(&writer, ",\"after_ms\":", interval_ms);
+    int error = say_written(client, &writer);
+    return error != 0 ? error : ++client->last_request;
 }
 
 API int64_t oppclient_pending(oppclient *client)

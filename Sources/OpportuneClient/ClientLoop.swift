@@ -17,6 +17,8 @@ final class ClientLoop: @unchecked Sendable {
   private var begun: [Int64: Waits<Int64>] = [:]
   /// Of sockets that are handed over, until the host has answered.
   private var kept: [Int64: Waits<Int64>] = [:]
+  /// Of heartbeats that are set, by the number of the request, until the host has answered.
+  private var beats: [Int64: Waits<Void>] = [:]
   /// Notifications that are scheduled, by the number of the request, until the host has answered.
   private var scheduled: [Int64: (name: String, waits: Waits<PendingNotification>)] = [:]
   /// Of lists of notifications: what has come by now.
@@ -157,6 +159,22 @@ final class ClientLoop: @unchecked Sendable {
     tellThread()
   }
 
+  func setHeartbeat(every interval: Duration?) async -> Result<Void, HostConnectionError> {
+    var milliseconds: Int64 = 0
+    if let interval {
+      // A number that is too large for nanoseconds is none for the host, either.
+      guard interval >= .milliseconds(1), interval <= .nanoseconds(Int64.max / 2) else {
+        return .failure(HostConnectionError(.heartbeatInterval(interval)))
+      }
+      milliseconds = Int64(interval / .milliseconds(1))
+    }
+    return await ask {
+      oppclient_heartbeat($0, milliseconds)
+    } waits: {
+      beats[$0] = $1
+    }
+  }
+
   func schedule(
     _ notification: LocalNotification, as name: String
   ) async -> Result<PendingNotification, HostConnectionError> {
@@ -210,20 +228,22 @@ final class ClientLoop: @unchecked Sendable {
   func leave() { lose("it was left") }
 
   private func lose(_ why: String) {
-    let (waiting, notified, asked) = lock.withLock {
-      () -> ([Waits<Int64>], [Waits<PendingNotification>], [Waits<[PendingNotification]>]) in
-      guard let client else { return ([], [], []) }
+    let (waiting, beating, notified, asked) = lock.withLock {
+      () -> ([Waits<Int64>], [Waits<Void>], [Waits<PendingNotification>], [Waits<[PendingNotification]>]) in
+      guard let client else { return ([], [], [], []) }
       oppclient_close(client)
       self.client = nil
       reason = why
       expired = [:]
-      defer { (begun, kept, scheduled, lists) = ([:], [:], [:], [:]) }
+      defer { (begun, kept, beats, scheduled, lists) = ([:], [:], [:], [:], [:]) }
       return (
-        Array(begun.values) + Array(kept.values), scheduled.values.map(\.waits), lists.values.map(\.waits)
+        Array(begun.values) + Array(kept.values), Array(beats.values), scheduled.values.map(\.waits),
+        lists.values.map(\.waits)
       )
     }
     let left = HostConnectionError(.left(why))
     for one in waiting { one.resume(returning: .failure(left)) }
+    for one in beating { one.resume(returning: .failure(left)) }
     for one in notified { one.resume(returning: .failure(left)) }
     for one in asked { one.resume(returning: .failure(left)) }
     tellThread()
@@ -250,6 +270,11 @@ final class ClientLoop: @unchecked Sendable {
       let why = notice.reason.map { String(cString: $0) } ?? ""
       kept.removeValue(forKey: notice.socket)?.resume(
         returning: .failure(HostConnectionError(.keepAliveRefused(why))))
+    case OPPCLIENT_HEARTBEAT_SET: beats.removeValue(forKey: notice.request)?.resume(returning: .success(()))
+    case OPPCLIENT_HEARTBEAT_REFUSED:
+      let why = notice.reason.map { String(cString: $0) } ?? ""
+      beats.removeValue(forKey: notice.request)?.resume(
+        returning: .failure(HostConnectionError(.heartbeatRefused(why))))
     case OPPCLIENT_SCHEDULED:
       guard let (name, waits) = scheduled.removeValue(forKey: notice.request) else { return }
       waits.resume(returning: .success(PendingNotification(name: name, fires: Self.seconds(notice.at_ms))))
@@ -385,6 +410,7 @@ final class ClientLoop: @unchecked Sendable {
     case OPPCLIENT_WILL_SUSPEND: await delegate.willSuspend()
     case OPPCLIENT_DID_RESUME: await delegate.didResume()
     case OPPCLIENT_MEMORY_WARNING: await delegate.didReceiveMemoryWarning()
+    case OPPCLIENT_HEARTBEAT: await delegate.didReceive(.heartbeat)
     case OPPCLIENT_TASK_EXPIRES:
       let handler = lock.withLock { expired.removeValue(forKey: task) }
       await handler?(BackgroundTask(number: task, loop: self))

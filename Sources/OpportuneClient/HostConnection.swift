@@ -113,6 +113,20 @@ public final class HostConnection: Sendable {
     KeptSocket(number: try await loop.keepAlive(descriptor).get(), loop: loop)
   }
 
+  /// Has the host ask for a heartbeat while the program is suspended: it goes on in background, hears
+  /// `AppDelegate.didReceive(_:)` with `heartbeat`, sends something to its peers, and is suspended again
+  /// after the return. So connections live on whose peers, or routers between, drop who is silent. The last
+  /// call counts; after ``ProgramDelegate/didLeaveHost(_:)`` there are none. An app that has a manifest is to
+  /// have the mode `voip` in it.
+  ///
+  /// - Parameter interval: from the suspension to the first, and from one to the next; at least ten minutes,
+  ///   as each costs a wake-up, in whole milliseconds. `nil`: none any more.
+  /// - Throws: ``HostConnectionError``: `heartbeatRefused`, `heartbeatInterval`, `left`, `system`.
+  ///   (R-VOIP-02, R-VOIP-05)
+  public func setHeartbeat(every interval: Duration?) async throws(HostConnectionError) {
+    try await loop.setHeartbeat(every: interval).get()
+  }
+
   /// Schedules a local notification: at its time the program hears ``ProgramDelegate/reply(to:)`` with a
   /// message of the origin `local` and the kind "notification", in whatever state the app is then. One that
   /// is suspended or hibernated goes on for it in background, and is suspended again after the return; one

@@ -18,6 +18,10 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case taskRefused(String)
     /// The host does not keep a socket alive; its reason.
     case keepAliveRefused(String)
+    /// The host asks for no heartbeat, as of an interval below its least; its reason.
+    case heartbeatRefused(String)
+    /// The interval of a heartbeat: expected more than 0 and at most 146 years.
+    case heartbeatInterval(Duration)
     /// The host schedules no notification; its reason.
     case notificationRefused(String)
     /// The date of a notification: none of the calendar, or beyond `LocalNotification.latest`.
@@ -47,6 +51,9 @@ public struct HostConnectionError: Error, Sendable, Hashable, CustomStringConver
     case .refused(let reason): "the host refuses: \(reason)"
     case .taskRefused(let reason): "the host grants no time: \(reason)"
     case .keepAliveRefused(let reason): "the host keeps no socket alive: \(reason)"
+    case .heartbeatRefused(let reason): "the host asks for no heartbeat: \(reason)"
+    case .heartbeatInterval(let interval):
+      "the interval of the heartbeat is \(interval): expected a millisecond or more, and at most 146 years"
     case .notificationRefused(let reason): "the host schedules no notification: \(reason)"
     case .fireDate(let date):
       "the date of the notification is \(date): expected one of the calendar, within "

@@ -6,7 +6,8 @@
 /// They run one after another, not on a thread of the program's choice. The host waits for the return of
 /// each, up to a grace; who exceeds it is left, and is from then on a program that knows nothing of the host.
 /// Of `AppDelegate`, the host calls the six callbacks of the lifecycle,
-/// `AppDelegate.didReceiveMemoryWarning()`, and `AppDelegate.didReceive(_:)` for messages and data.
+/// `AppDelegate.didReceiveMemoryWarning()`, and `AppDelegate.didReceive(_:)` for messages, data and
+/// heartbeats.
 /// All have an empty default. (R-LIFE-11, R-LIFE-12, R-LIFE-14)
 public protocol ProgramDelegate: AppDelegate {
   /// Nothing of the app executes after the return of this: its processes are stopped.

@@ -108,6 +108,26 @@ import Testing
     // Takes the empty group away.
     try await HostProgram(place, backend).end()
   }
+
+  // R-VOIP-02 R-VOIP-05
+  @Test func heartbeatsHaveTheLeastIntervalThatTheHostWasGiven() async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, .auto, options: ["--least-heartbeat", "1"])
+    let output = try Output()
+    let program = try host.run(
+      [try command().deletingLastPathComponent().appending(path: "Cooperate").path], output: output,
+      input: "beat 0.9\nbeat 1\n")
+    let lines = try await output.lines(5)
+    #expect(
+      lines.contains { $0.hasPrefix("cannot send heartbeats") && $0.contains("1.0 seconds") }, "\(lines)")
+    #expect(lines.last == "will send heartbeats")
+    try host.ask(.suspend, "Cooperate")
+    #expect(try await output.lines(1) == ["stops"])
+    for _ in 0..<2 { #expect(try await output.lines(3) == ["goes on", "sends a heartbeat", "stops"]) }
+    try host.ask(.terminate, "Cooperate")
+    program.waitUntilExit()
+    try await host.endWhenEmpty()
+  }
 }
 
 /// `opportune host` as a process.

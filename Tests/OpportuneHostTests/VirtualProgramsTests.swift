@@ -50,4 +50,82 @@ import Testing
     #expect(host.pass(.seconds(60)))
     #expect(host.apps.isEmpty)
   }
+
+  private func say(_ lines: String..., to host: VirtualPrograms) {
+    for line in lines { host.say(Array((line + "\n").utf8), as: "tool") }
+  }
+
+  /// A host with a program that has heartbeats of ten minutes, and is suspended.
+  private func beating() throws -> VirtualPrograms {
+    let host = try host()
+    say(#"{"answer":1}"#, #"{"answer":2}"#, #"{"heartbeat":7,"after_ms":600000}"#, to: host)
+    #expect(try events(host) == ["didFinishLaunching", "didEnterBackground", "heartbeatSet"])
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":3}"#, to: host)
+    #expect(try events(host) == ["willSuspend"])
+    return host
+  }
+
+  // R-VOIP-02 R-VOIP-03 R-VOIP-05
+  @Test func itGoesOnForEachHeartbeatAndIsSuspendedAgain() throws {
+    let host = try beating()
+    for round in UInt64(0)..<3 {
+      #expect(host.pass(.seconds(599)))
+      #expect(host.apps["tool"]?.isFrozen == true)
+      #expect(host.pass(.seconds(1)))
+      #expect(host.apps["tool"]?.isFrozen == false)
+      #expect(host.apps["tool"]?.state == "background")
+      for answer in 4...5 { say("{\"answer\":\(round * 3 + UInt64(answer))}", to: host) }
+      #expect(host.apps["tool"]?.isFrozen == false)
+      if round == 2 { say(#"{"heartbeat":8}"#, to: host) }
+      say("{\"answer\":\(round * 3 + 6)}", to: host)
+      let told = ["didResume", "heartbeat", "willSuspend"]
+      #expect(try events(host) == told + (round == 2 ? ["heartbeatSet"] : []))
+      #expect(host.apps["tool"]?.state == "suspended")
+    }
+    // It has taken them back.
+    #expect(host.pass(.seconds(36_000)))
+    #expect(host.apps["tool"]?.isFrozen == true)
+    #expect(try events(host) == [])
+  }
+
+  // R-VOIP-03
+  @Test func whatRunsIsAskedForNoHeartbeat() throws {
+    let host = try beating()
+    try host.ask(.resume, of: "tool")
+    say(#"{"answer":4}"#, to: host)
+    #expect(host.pass(.seconds(3600)))
+    #expect(try events(host) == ["didResume"])
+    // From each suspension they count anew.
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":5}"#, to: host)
+    #expect(host.pass(.seconds(600)))
+    #expect(try events(host) == ["willSuspend", "didResume"])
+  }
+
+  // R-VOIP-02
+  @Test func whoLeavesHasNoHeartbeats() throws {
+    let host = try beating()
+    host.disconnect("tool")
+    #expect(host.pass(.seconds(600)))
+    #expect(host.apps["tool"]?.isFrozen == true)
+    // Another process of it has asked for none.
+    try host.join("tool", asProcessOf: "tool", restarts: false)
+    #expect(host.pass(.seconds(4)))
+    #expect(try !events(host).contains("heartbeat"))
+    #expect(host.apps["tool"]?.isFrozen == true)
+  }
+
+  // R-VOIP-02
+  @Test(arguments: [("599999", "600"), ("0", "more than 0"), ("-1", "more than 0")])
+  func tooManyHeartbeatsAreRefused(interval: String, why: String) throws {
+    let host = try host()
+    say(#"{"answer":1}"#, #"{"answer":2}"#, #"{"heartbeat":7,"after_ms":\#(interval)}"#, to: host)
+    let read = String(decoding: host.read("tool").bytes, as: UTF8.self)
+    #expect(read.contains(#""event":"heartbeatRefused","number":7"#) && read.contains(why), "\(read)")
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":3}"#, to: host)
+    #expect(host.pass(.seconds(3600)))
+    #expect(host.apps["tool"]?.isFrozen == true)
+  }
 }

@@ -313,6 +313,28 @@ static void sockets_are_handed_over(void)
     close(host);
 }
 
+/* R-VOIP-02 R-VOIP-05 */
+static void heartbeats_are_set_and_asked_for(void)
+{
+    int host;
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(oppclient_heartbeat(client, -1) == -EINVAL);
+    CHECK(oppclient_heartbeat(client, 600000) == 1);
+    expect(host, "{\"heartbeat\":1,\"after_ms\":600000}");
+    CHECK(oppclient_heartbeat(client, 0) == 2);
+    expect(host, "{\"heartbeat\":2}");
+    tell(host, "{\"event\":\"heartbeatRefused\",\"number\":2,\"reason\":\"too often\"}\n");
+    heard.count = 0;
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_HEARTBEAT_REFUSED);
+    CHECK(heard.last.request == 2);
+    tell(host, "{\"event\":\"heartbeatSet\",\"number\":1}\n{\"event\":\"heartbeat\",\"grace_s\":5,\"id\":1}\n");
+    CHECK(oppclient_dispatch(client) == 2 && heard.count == 3);
+    CHECK(heard.last.event == OPPCLIENT_HEARTBEAT && heard.last.id == 1);
+    expect(host, "{\"answer\":1}");
+    oppclient_close(client);
+    close(host);
+}
+
 /* R-MSG-01 */
 static void messages_are_told_and_replied_to(void)
 {
@@ -544,6 +566,7 @@ int main(void)
     a_program_is_told();
     a_state_is_saved_and_taken();
     sockets_are_handed_over();
+    heartbeats_are_set_and_asked_for();
     messages_are_told_and_replied_to();
     notifications_are_scheduled();
     a_host_that_is_none_is_left();

@@ -92,6 +92,8 @@ struct HostCommand: ParsableCommand {
   var answerGrace = 5.0
   @Option(help: "Seconds that its background tasks may go on when it is to be suspended, 0 to 3600.")
   var taskLimit = 30.0
+  @Option(help: "The shortest time between two heartbeats of one that is suspended, in seconds, 1 to 86400.")
+  var leastHeartbeat = 600.0
   @Option(help: "Apps that hold locks of files are to be suspended: refuse, terminate or ignore.")
   var locks = LockPolicy.Answer.refuse
   @Option(
@@ -144,6 +146,7 @@ struct HostCommand: ParsableCommand {
     try checkRange(grace, "--grace", 0.1...3600)
     try checkRange(answerGrace, "--answer-grace", 0.1...3600)
     try checkRange(taskLimit, "--task-limit", 0...3600)
+    try checkRange(leastHeartbeat, "--least-heartbeat", 1...86_400)
     try checkRange(lockGrace, "--lock-grace", 0...3600)
     _ = try hibernatesAfter()
     do throws(ProcessHostError) { _ = try DeviceList(denyDevices) } catch {
@@ -194,6 +197,7 @@ struct HostCommand: ParsableCommand {
       configuration.grace = .milliseconds(Int64(grace * 1000))
       configuration.answerGrace = .milliseconds(Int64(answerGrace * 1000))
       configuration.taskLimit = .milliseconds(Int64(taskLimit * 1000))
+      configuration.leastHeartbeat = .milliseconds(Int64(leastHeartbeat * 1000))
       configuration.locks = LockPolicy(grace: .milliseconds(Int64(lockGrace * 1000)), answer: locks)
       configuration.shortage = ShortagePolicy(answer: memoryShort)
       configuration.hibernatesAfter = try hibernatesAfter()

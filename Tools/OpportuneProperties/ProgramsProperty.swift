@@ -86,6 +86,8 @@ struct ProgramsProperty: DrawnProperty {
     var replies: Set<String> = []
     /// How many were given.
     var answers = 0
+    /// Since when those that send heartbeats are seen to be stopped.
+    var silentSince: [String: Moment] = [:]
     /// The app of the last step.
     var current = 0
 
@@ -124,7 +126,12 @@ struct ProgramsProperty: DrawnProperty {
           #"{"cancel":"n0"}"#, #"{"cancelAll":true}"#, #"{"pending":3}"#, #"{"cancelAll":false}"#,
         ])
         try say(line, name, &log)
-      case 34: try say(bytes.choice([#"{"letGo":1}"#, #"{"keepAlive":1}"#]), name, &log)
+      case 34:
+        let line = bytes.choice([
+          #"{"heartbeat":1,"after_ms":600000}"#, #"{"letGo":1}"#, #"{"keepAlive":1}"#, #"{"heartbeat":2}"#,
+          #"{"heartbeat":3,"after_ms":5}"#,
+        ])
+        try say(line, name, &log)
       case 35: try sayNonsense(name, &bytes, &log)
       case 36:
         log.note("\(name) disconnects")
@@ -158,7 +165,8 @@ struct ProgramsProperty: DrawnProperty {
         host.runAside(flushFails: fails)
       case 59: try startAnew(name, &bytes, &log)
       default:
-        let span = Duration.milliseconds(bytes.choice([1, 200, 1000, 2500, 5000, 8000, 31_000, 70_000]))
+        let span = Duration.milliseconds(
+          bytes.choice([1, 200, 1000, 2500, 5000, 8000, 31_000, 70_000, 660_000]))
         log.note("\(span) pass")
         try pass(span)
       }
@@ -420,6 +428,7 @@ struct ProgramsProperty: DrawnProperty {
     mutating func judge(_ log: inout StepLog) throws(Violation) {
       for name in ProgramsProperty.names { _ = try read(name, &log) }
       let (apps, now, limits) = (self.apps, host.now, VirtualPrograms.limits)
+      try judgeHeartbeats(apps, now)
       for (name, app) in apps.sorted(by: { $0.key < $1.key }) {
         let stands = ["suspended", "hibernated"].contains(app.state)
         // R-LIFE-01, R-LIFE-06
@@ -454,7 +463,7 @@ struct ProgramsProperty: DrawnProperty {
             "\(name) \(app.hasJoined ? "counts as joined" : "is connected, and does not count")")
         }
         guard let program = programs[name] else {
-          if !app.tasks.isEmpty || !app.questions.isEmpty || app.sockets > 0 {
+          if !app.tasks.isEmpty || !app.questions.isEmpty || app.sockets > 0 || app.hasHeartbeat {
             throw Violation("\(name) has left, and is waited for")
           }
           continue
@@ -472,6 +481,20 @@ struct ProgramsProperty: DrawnProperty {
       try judgeGone(apps)
       try judgeMessages()
       try judgeFiles()
+    }
+
+    // R-VOIP-02, R-VOIP-05
+    private mutating func judgeHeartbeats(
+      _ apps: [String: VirtualPrograms.Seen], _ now: Moment
+    ) throws(Violation) {
+      silentSince = silentSince.filter {
+        apps[$0.key]?.isFrozen == true && apps[$0.key]?.hasHeartbeat == true
+      }
+      for (name, app) in apps where app.isFrozen && app.hasHeartbeat {
+        let since = silentSince[name, default: now]
+        silentSince[name] = since
+        if now - since > .seconds(600) { throw Violation("\(name) was not asked for its heartbeat") }
+      }
     }
 
     private func judgeGone(_ apps: [String: VirtualPrograms.Seen]) throws(Violation) {
@@ -530,7 +553,8 @@ struct ProgramsProperty: DrawnProperty {
 
     /// Nobody says anything any more, and time has passed.
     func comesToRest() throws(Violation) {
-      for (name, app) in apps where app.messages == 0 && app.scheduled == 0 && app.due == 0 {
+      for (name, app) in apps
+      where app.messages == 0 && app.scheduled == 0 && app.due == 0 && !app.hasHeartbeat {
         if app.isSuspendedLater || app.killAt != nil || !app.questions.isEmpty || app.state == "terminated" {
           throw Violation("\(name) does not come to rest: \(app)")
         }

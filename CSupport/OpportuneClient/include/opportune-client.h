@@ -64,6 +64,9 @@ typedef enum oppclient_event {
     /* A message of `kind` for this app, with its `payload`. One that was suspended is so again after the
      * answer. The sender gets what oppclient_reply has given before that. */
     OPPCLIENT_MESSAGE = 14,
+    /* The program was suspended for the interval of oppclient_heartbeat: it shows its peers that it is there.
+     * It is suspended again after the answer. */
+    OPPCLIENT_HEARTBEAT = 15,
     /* Told, not answered. */
     OPPCLIENT_TASK_BEGAN = 32,
     OPPCLIENT_TASK_REFUSED = 33,
@@ -74,6 +77,8 @@ typedef enum oppclient_event {
     OPPCLIENT_SCHEDULE_REFUSED = 38, /* by `request`; `reason` says why */
     OPPCLIENT_PENDING = 39,          /* of `request`: one that is to fire, its `name` and `at_ms` */
     OPPCLIENT_PENDING_END = 40,      /* of `request`: those were all */
+    OPPCLIENT_HEARTBEAT_SET = 41,     /* by `request` */
+    OPPCLIENT_HEARTBEAT_REFUSED = 42, /* by `request`; `reason` says why */
     /* A question that this version does not know. */
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;
@@ -102,7 +107,8 @@ typedef struct oppclient_notice {
     const char *OPPCLIENT_NULLABLE payload;
     oppclient_launch launch; /* of DID_FINISH_LAUNCHING; 0: of another */
     int is_local;            /* of MESSAGE: whether it is a notification that the app has scheduled */
-    int64_t request; /* of SCHEDULED, SCHEDULE_REFUSED, PENDING, PENDING_END: as that function returned */
+    int64_t request; /* of SCHEDULED, SCHEDULE_REFUSED, PENDING, PENDING_END, HEARTBEAT_SET and
+                        HEARTBEAT_REFUSED: as that function returned */
     int64_t at_ms;   /* of SCHEDULED, PENDING: in milliseconds since 1970 */
     const char *OPPCLIENT_NULLABLE name; /* of PENDING, as long as the handler runs */
 } oppclient_notice;
@@ -228,6 +234,21 @@ int64_t oppclient_keep_alive(oppclient *OPPCLIENT_NONNULL client, int descriptor
  * closes it. Errors as of oppclient_end_task.
  */
 int oppclient_let_go(oppclient *OPPCLIENT_NONNULL client, int64_t socket);
+
+/*
+ * Has the host ask for a heartbeat while the program is suspended: it goes on in background, hears
+ * OPPCLIENT_HEARTBEAT, sends something to its peers, and is suspended again after the answer. So connections
+ * whose peers, or routers between, drop who is silent live on. The last call counts.
+ *
+ * interval_ms: from the suspension to the first, and from one to the next; at least 600,000, ten minutes, as
+ * each costs a wake-up. 0: none any more. An app that has a manifest is to have the background mode `voip` in
+ * it. After OPPCLIENT_LEFT there are none.
+ *
+ * It is set, or refused, when HEARTBEAT_SET or HEARTBEAT_REFUSED comes. Returns the number of the request,
+ * more than 0; -EINVAL where the interval is less than 0, -ENOBUFS where the host does not read, -EPIPE after
+ * OPPCLIENT_LEFT.
+ */
+int64_t oppclient_heartbeat(oppclient *OPPCLIENT_NONNULL client, int64_t interval_ms);
 
 /* How often a notification fires. */
 typedef enum oppclient_repeats {

@@ -3,8 +3,8 @@ internal import OpportuneApps
 
 /// What a program that has joined says: one line of JSON.
 ///
-/// Exactly one of `answer`, `begin`, `end`, `keepAlive`, `letGo`, `schedule`, `cancel`, `cancelAll` and
-/// `pending` is there.
+/// Exactly one of `answer`, `begin`, `end`, `keepAlive`, `letGo`, `heartbeat`, `schedule`, `cancel`,
+/// `cancelAll` and `pending` is there.
 struct ClientSaid: Decodable, Sendable, Hashable {
   /// The number of the question that is answered.
   var answer: UInt64?
@@ -20,11 +20,15 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var keepAlive: Int64?
   /// A socket is not kept alive any more.
   var letGo: Int64?
+  /// It is to be asked for a heartbeat, each `after` that it is suspended, or not any more where that is not
+  /// there; the number, of the request, is the program's own.
+  var heartbeat: Int64?
   /// A local notification is to fire; the number, of the request, is the program's own.
   var schedule: Int64?
   /// For `schedule`: when, in milliseconds since 1970; else `after`.
   var at: Int64?
-  /// For `schedule`: how long from now, in milliseconds.
+  /// For `schedule`: how long from now, in milliseconds; for `heartbeat`: how long from its suspension, and
+  /// from one to the next.
   var after: Int64?
   /// For `schedule`: `never`, by default, `daily` or `weekly`.
   var repeats: String?
@@ -44,8 +48,8 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var pending: Int64?
 
   enum CodingKeys: String, CodingKey {
-    case answer, reply, begin, name, end, keepAlive, letGo, schedule, repeats, body, action, sound, cancel,
-      cancelAll, pending
+    case answer, reply, begin, name, end, keepAlive, letGo, heartbeat, schedule, repeats, body, action, sound,
+      cancel, cancelAll, pending
     case at = "at_ms"
     case after = "after_ms"
     case timeZone = "time_zone"
@@ -56,7 +60,8 @@ struct ClientSaid: Decodable, Sendable, Hashable {
     guard let said = try? JSONDecoder().decode(ClientSaid.self, from: Data(line)) else { return nil }
     let verbs = [
       said.answer != nil, said.begin != nil, said.end != nil, said.keepAlive != nil, said.letGo != nil,
-      said.schedule != nil, said.cancel != nil, said.cancelAll != nil, said.pending != nil,
+      said.heartbeat != nil, said.schedule != nil, said.cancel != nil, said.cancelAll != nil,
+      said.pending != nil,
     ].count { $0 }
     return verbs == 1 ? said : nil
   }
@@ -87,8 +92,8 @@ struct ClientSaid: Decodable, Sendable, Hashable {
 
 /// What the host says to a program that has joined: one line of JSON.
 struct ClientTold: Encodable {
-  /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`, `scheduled`,
-  /// `scheduleRefused`, `pending`, `pendingEnd`, `left`.
+  /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`,
+  /// `heartbeatSet`, `heartbeatRefused`, `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`, `left`.
   var event: String
   /// Of a question, which is to be answered.
   var id: UInt64?
@@ -108,13 +113,15 @@ struct ClientTold: Encodable {
   var payload: String?
   /// The same: `local` of the app's own notification; of others nothing.
   var origin: Message.Origin?
-  /// For `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`: that of the request.
+  /// For `heartbeatSet`, `heartbeatRefused`, `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`: that of
+  /// the request.
   var number: Int64?
   /// For `pending`: the notification's.
   var name: String?
   /// For `scheduled`, `pending`: when it fires, in milliseconds since 1970.
   var at: Int64?
-  /// For `taskRefused`, `keepAliveRefused`, `scheduleRefused` and `left`: why, for people.
+  /// For `taskRefused`, `keepAliveRefused`, `heartbeatRefused`, `scheduleRefused` and `left`: why, for
+  /// people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
@@ -143,6 +150,8 @@ enum ClientQuestion: Hashable {
   case memoryWarning
   /// Something has come for a socket that is kept alive, while it was suspended.
   case didReceiveData(socket: Int64, bytes: Int)
+  /// It is time to show its peers that it is there; it was suspended until now.
+  case heartbeat
   /// A message has come for it; the number is the host's.
   case didReceiveMessage(Message, number: UInt64)
   /// It writes its state to this file, with which it can be started anew, and is ended then.
@@ -159,6 +168,7 @@ enum ClientQuestion: Hashable {
     case .didResume: "didResume"
     case .memoryWarning: "didReceiveMemoryWarning"
     case .didReceiveData: "didReceiveData"
+    case .heartbeat: "heartbeat"
     case .didReceiveMessage: "didReceiveMessage"
     case .saveState: "saveState"
     case .restoreState: "restoreState"
@@ -169,8 +179,7 @@ enum ClientQuestion: Hashable {
     switch self {
     case .saveState(let file), .restoreState(let file): file
     case .callback, .didFinishLaunching, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning,
-      .didReceiveData,
-      .didReceiveMessage:
+      .didReceiveData, .heartbeat, .didReceiveMessage:
       nil
     }
   }
@@ -186,5 +195,5 @@ enum ClientQuestion: Hashable {
   var message: Message? { if case .didReceiveMessage(let message, _) = self { message } else { nil } }
 
   /// Whether an app that is suspended is reanimated for it.
-  var isArrival: Bool { arrival != nil || message != nil }
+  var isArrival: Bool { arrival != nil || message != nil || self == .heartbeat }
 }

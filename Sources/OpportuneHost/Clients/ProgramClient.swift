@@ -40,6 +40,8 @@ final class ProgramClient {
   var tasks: [Int64: String] = [:]
   /// What is kept alive of it while it is suspended.
   private(set) var sockets: [Int64: KeptSocket] = [:]
+  /// Whether it is asked for heartbeats while it is suspended.
+  var hasHeartbeat = false
   /// Descriptors that have come, and whose lines have not.
   private var passed: [Int32] = []
   /// It is to be suspended, or ended with its state saved.
@@ -164,7 +166,8 @@ final class ProgramClient {
         result.append(said)
       } else {
         fail(
-          "a line is none of answer, begin, end, keepAlive, letGo, schedule, cancel, cancelAll and pending")
+          "a line is none of answer, begin, end, keepAlive, letGo, heartbeat, schedule, cancel, cancelAll "
+            + "and pending")
       }
       unread.removeFirst(end + 1)
     }

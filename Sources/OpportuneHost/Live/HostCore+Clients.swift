@@ -65,6 +65,8 @@ extension HostCore {
         keepAlive(number, of: app, client)
       } else if let number = said.letGo {
         client.letGo(number)
+      } else if let number = said.heartbeat {
+        setHeartbeat(number, every: said.after, of: app, client)
       } else if let number = said.schedule {
         schedule(number, said, of: app, client)
       } else if let number = said.pending {
@@ -122,7 +124,9 @@ extension HostCore {
     case .restoreState: if isAnswered { hasTaken(app) }
     case .didReceiveMessage(_, let number):
       messages.settle(number, isAnswered ? .answered(reply) : .lost(client.failure ?? "its program has left"))
-    case .didFinishLaunching, .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData: break
+    case .didFinishLaunching, .past, .willSuspend, .didResume, .memoryWarning, .didReceiveData,
+      .heartbeat:
+      break
     }
   }
 

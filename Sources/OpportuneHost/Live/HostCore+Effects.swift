@@ -33,8 +33,9 @@ extension HostCore {
     case .taskEnded(let task): if app.task == task { app.task = nil }
     case .deliver(let message): deliver(message, to: app)
     case .diagnose(.sliceOverrun): app.note(["not all of it had stopped in time"])
+    case .heartbeat: break  // once all else of the event is done: see the caller
     case .launched, .moved, .ignored, .expire, .pauseAudio, .resumeAudio, .coalesced, .notify, .ask,
-      .data, .heartbeat, .fetch, .locationEvent, .completion, .granted, .denied, .revoked, .lockGranted,
+      .data, .fetch, .locationEvent, .completion, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       break  // of services that a program which was not written for the host does not use
     }

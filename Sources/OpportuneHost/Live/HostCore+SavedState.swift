@@ -23,6 +23,7 @@ extension HostCore {
       return app.leftBecause.map { "its program cooperates no more: \($0)" } ?? "no process of it has joined"
     }
     if !client.sockets.isEmpty { return "sockets of it are kept alive, and would end" }
+    if client.hasHeartbeat { return "it sends heartbeats, and would send none" }
     return client.restarts ? nil : "its program has not said that it saves its state"
   }
 

@@ -549,13 +549,18 @@ final class HostCore {
 
   func carryOut(_ effects: [Effect]) {
     var answers: [(app: HostedProcess, event: AppEvent)] = []
+    var reanimated: [HostedProcess] = []
     for effect in effects {
       guard let name = names[effect.app], let app = apps[name] else { continue }
       if let event = carryOut(effect.action, of: app) { answers.append((app, event)) }
+      if effect.action == .heartbeat { reanimated.append(app) }
     }
     for (app, event) in answers where apps[app.name] === app {
       // Obsolete where another answer has moved the app on.
       if let effects = try? system.handle(.app(app.id, event), at: now) { carryOut(effects) }
+    }
+    for app in reanimated where apps[app.name] === app {
+      if askForHeartbeat(app) { goOnReanimated(app) } else { endHeartbeat(of: app) }
     }
   }
 }

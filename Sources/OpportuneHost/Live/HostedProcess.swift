@@ -213,6 +213,8 @@ package struct HostConfiguration: Sendable {
   package var answerGrace: Duration = .seconds(5)
   /// How long background tasks of such a program may go on when it is to be suspended.
   package var taskLimit: Duration = .seconds(30)
+  /// The shortest time between two heartbeats of one that is suspended; a shorter one is refused. (R-VOIP-02)
+  package var leastHeartbeat: Duration = .seconds(600)
   /// How long a program that was started for a message may take to join.
   package var joinLimit: Duration = .seconds(30)
   /// What tells that memory is short; `nil`: only requests do.
@@ -280,6 +282,7 @@ package struct HostConfiguration: Sendable {
   var policy: AppsPolicy {
     var policy = AppsPolicy()
     policy.tasks.wallClock = nil
+    policy.network.minimumHeartbeat = leastHeartbeat
     policy.suspendsOnReturn = true
     policy.completionsReanimate = true
     // Processes that wait for a disk stop when the kernel lets them: no reason to lose their work.

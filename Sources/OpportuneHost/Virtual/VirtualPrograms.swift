@@ -34,6 +34,8 @@ package final class VirtualPrograms {
     package var questions: [UInt64]
     package var tasks: Set<Int64>
     package var sockets: Int
+    /// Whether it is asked for heartbeats while it is suspended.
+    package var hasHeartbeat: Bool
     /// When its first question is to be answered.
     package var answersUntil: Moment?
     /// When what is to be suspended is looked at again.
@@ -285,7 +287,8 @@ package final class VirtualPrograms {
         hasProcess: group?.pid != nil, isFrozen: group?.isFrozen == true,
         isAskedToEnd: group?.isAskedToEnd == true, hasJoined: client != nil,
         questions: client?.questions.map(\.id) ?? [], tasks: Set((client?.tasks ?? [:]).keys),
-        sockets: client?.sockets.count ?? 0, answersUntil: client?.deadline,
+        sockets: client?.sockets.count ?? 0, hasHeartbeat: client?.hasHeartbeat == true,
+        answersUntil: client?.deadline,
         suspensionWaitsUntil: app.pending?.until, killAt: app.killAt, isSuspendedLater: app.pending != nil,
         messages: core.messages.waiting(app.name).count, scheduled: core.notifications.count(of: app.name),
         due: core.notifications.due.count { $0.app == app.name }, notes: app.notes)

@@ -10,7 +10,8 @@ import OpportuneClient
 /// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; `finish NAME`,
 /// which takes an hour, unless its time is over before; a notification that it is to hear of after so many
 /// seconds, `remind SECONDS`, `reminders` for what is to come, `forget` for none of them; or a named pipe,
-/// `listen PATH`: what comes by it wakes the program also while it is suspended. As it can be started anew as
+/// `listen PATH`: what comes by it wakes the program also while it is suspended. `beat SECONDS`: it goes on so
+/// often while it is suspended, and sends a heartbeat, so far to its output alone. As it can be started anew as
 /// it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
@@ -31,7 +32,9 @@ struct Program: RestartableProgramDelegate {
     }
     return "read"
   }
-  func didReceive(_ notice: AppNotice) async { say("has heard '\(await feed.read())'") }
+  func didReceive(_ notice: AppNotice) async {
+    if notice == .heartbeat { say("sends a heartbeat") } else { say("has heard '\(await feed.read())'") }
+  }
   func didReceiveMemoryWarning() async { say("lets caches go") }
   func didLeaveHost(_ reason: String) async { say("is alone: \(reason)") }
 }
@@ -102,6 +105,11 @@ do {
       } catch { say("cannot ask: \(error)") }
     } else if line == "forget" {
       host.cancelLocalNotifications()
+    } else if line.hasPrefix("beat ") {
+      do {
+        try await host.setHeartbeat(every: .seconds(Double(line.dropFirst(5)) ?? 0))
+        say("will send heartbeats")
+      } catch { say("cannot send heartbeats: \(error)") }
     } else if line.hasPrefix("listen ") {
       do {
         _ = try await host.keepAlive(await feed.open(String(line.dropFirst(7))))
