@@ -33,7 +33,7 @@ struct oppclient {
     bool has_told_left;
     uint64_t asked;       /* the question that waits; 0: none. The host asks one after another */
     char file[1024];      /* where the question that waits wants the state; empty: it wants none */
-    bool is_message;      /* the question that waits may be replied to */
+    bool may_reply;       /* to the question that waits */
     int64_t last_task;
     int64_t last_socket;
     int64_t last_request; /* about heartbeats and notifications */
@@ -68,6 +68,9 @@ static const struct {
     {"restoreState", OPPCLIENT_RESTORE_STATE},
     {"didReceiveData", OPPCLIENT_DATA_ARRIVED},
     {"heartbeat", OPPCLIENT_HEARTBEAT},
+    {"bringAppForward", OPPCLIENT_BRING_APP_FORWARD},
+    {"suspendApp", OPPCLIENT_SUSPEND_APP},
+    {"terminateApp", OPPCLIENT_TERMINATE_APP},
     {"didReceiveMessage", OPPCLIENT_MESSAGE},
     {"taskBegan", OPPCLIENT_TASK_BEGAN},
     {"taskRefused", OPPCLIENT_TASK_REFUSED},
@@ -75,6 +78,7 @@ static const struct {
     {"keepAliveRefused", OPPCLIENT_KEEP_ALIVE_REFUSED},
     {"heartbeatSet", OPPCLIENT_HEARTBEAT_SET},
     {"heartbeatRefused", OPPCLIENT_HEARTBEAT_REFUSED},
+    {"appRefused", OPPCLIENT_APP_REFUSED},
     {"scheduled", OPPCLIENT_SCHEDULED},
     {"scheduleRefused", OPPCLIENT_SCHEDULE_REFUSED},
     {"pending", OPPCLIENT_PENDING},
@@ -341,7 +345,7 @@ static int send_answer(oppclient *client, uint64_t id)
     bool replies = client->reply[0] != 0;
     client->asked = 0;
     client->file[0] = 0;
-    client->is_message = false;
+    client->may_reply = false;
     snprintf(line, sizeof line, "{\"answer\":%llu%s%s}\n", (unsigned long long)id,
              replies ? ",\"reply\":" : "", client->reply);
     client->reply[0] = 0;
@@ -383,6 +387,13 @@ static unsigned char *read_state(const char *file, size_t *size)
     return state;
 }
 
+/* A question about an app inside of the program. */
+static bool is_of_app(oppclient_event event)
+{
+    return event == OPPCLIENT_BRING_APP_FORWARD || event == OPPCLIENT_SUSPEND_APP ||
+           event == OPPCLIENT_TERMINATE_APP;
+}
+
 static bool take_line(oppclient *client, const char *text, size_t length)
 {
     struct oppclient_line line;
@@ -401,6 +412,10 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         notice.kind = line.kind;
         notice.payload = line.payload;
         notice.is_local = strcmp(line.origin, "local") == 0;
+    }
+    if (is_of_app(notice.event) || notice.event == OPPCLIENT_APP_REFUSED) {
+        notice.app = line.number;
+        notice.request = 0;
     }
     if (notice.event == OPPCLIENT_PENDING)
         notice.name = line.name;
@@ -425,7 +440,7 @@ static bool take_line(oppclient *client, const char *text, size_t length)
         client->asked = line.id;
         client->file[0] = 0;
         client->reply[0] = 0;
-        client->is_message = notice.event == OPPCLIENT_MESSAGE;
+        client->may_reply = notice.event == OPPCLIENT_MESSAGE || is_of_app(notice.event);
         if (notice.event == OPPCLIENT_SAVE_STATE)
             memcpy(client->file, line.file, sizeof client->file);
     }
@@ -534,7 +549,7 @@ API int oppclient_reply(oppclient *client, const char *text)
 {
     if (client->error != 0)
         return client->error;
-    if (client->asked == 0 || !client->is_message)
+    if (client->asked == 0 || !client->may_reply)
         return -ENOENT;
     int length = oppclient_line_quote(text, LONGEST_REPLY, client->reply, sizeof client->reply);
     if (length < 0)
@@ -682,6 +697,18 @@ API int64_t oppclient_heartbeat(oppclient *client, int64_t interval_ms)
         write_number(&writer, ",\"after_ms\":", interval_ms);
     int error = say_written(client, &writer);
     return error != 0 ? error : ++client->last_request;
+}
+
+API int oppclient_tell_app(oppclient *client, int64_t app, const char *name, oppclient_state state)
+{
+    static const char *const states[] = {"foreground", "background", "suspended", "hibernated", "terminated"};
+    struct writer writer = {0};
+    if (state < OPPCLIENT_FOREGROUND || state > OPPCLIENT_TERMINATED)
+        return -EINVAL;
+    write_number(&writer, "{\"app\":", app);
+    write_text(&writer, ",\"name\":", name);
+    write_text(&writer, ",\"state\":", states[state - OPPCLIENT_FOREGROUND]);
+    return say_written(client, &writer);
 }
 
 API int64_t oppclient_pending(oppclient *client)

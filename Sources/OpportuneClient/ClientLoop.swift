@@ -28,12 +28,17 @@ final class ClientLoop: @unchecked Sendable {
   /// What wakes the thread: read, written.
   private let wake: (Int32, Int32)
   private(set) var name = ""
+  /// The apps inside of the program, and who tells of them.
+  private var listed: (apps: ListedApps, task: Task<Void, Never>)?
+  private var isInFront = false
 
   /// What the delegate is to hear.
   private enum Heard: Sendable {
     case launched(LaunchReason, id: UInt64)
     case question(oppclient_event, id: UInt64, task: Int64, bytes: UInt64, state: [UInt8])
     case message(Message, id: UInt64)
+    case wish(oppclient_event, app: Int64, id: UInt64)
+    case appRefused(Int64, String)
     case left(String)
   }
 
@@ -212,6 +217,33 @@ final class ClientLoop: @unchecked Sendable {
     return oppclient_schedule(client, &told)
   }
 
+  /// Tells of the apps inside of the program, in place of those of which it told before.
+  func list(_ apps: AppHost, _ refused: @escaping @Sendable (String, String) -> Void) async {
+    let new = ListedApps(apps, refused)
+    await stopListing()
+    if !lock.withLock({ isInFront }) { await new.leaveFront() }
+    lock.withLock {
+      if client != nil { listed = (new, Task { [weak self] in if let self { await new.follow(self) } }) }
+    }
+  }
+
+  private func stopListing() async {
+    let before = lock.withLock { () -> (apps: ListedApps, task: Task<Void, Never>)? in
+      defer { listed = nil }
+      return listed
+    }
+    guard let before else { return }
+    before.task.cancel()
+    await before.task.value
+    await before.apps.forget(self)
+  }
+
+  /// - Returns: 0, or -errno.
+  func tellApp(_ number: Int64, _ name: String, _ state: oppclient_state) -> Int32 {
+    defer { tellThread() }
+    return lock.withLock { client.map { oppclient_tell_app($0, number, name, state) } ?? -EPIPE }
+  }
+
   func cancel(_ name: String?) {
     lock.withLock { if let client { _ = oppclient_cancel(client, name) } }
     tellThread()
@@ -235,6 +267,8 @@ final class ClientLoop: @unchecked Sendable {
       self.client = nil
       reason = why
       expired = [:]
+      listed?.task.cancel()
+      listed = nil
       defer { (begun, kept, beats, scheduled, lists) = ([:], [:], [:], [:], [:]) }
       return (
         Array(begun.values) + Array(kept.values), Array(beats.values), scheduled.values.map(\.waits),
@@ -289,6 +323,8 @@ final class ClientLoop: @unchecked Sendable {
     case OPPCLIENT_PENDING_END:
       guard let (found, waits) = lists.removeValue(forKey: notice.request) else { return }
       waits.resume(returning: .success(found))
+    case OPPCLIENT_APP_REFUSED:
+      heard.append(.appRefused(notice.app, notice.reason.map { String(cString: $0) } ?? ""))
     case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
     default:
       guard notice.id != 0, let client else { return }
@@ -299,6 +335,11 @@ final class ClientLoop: @unchecked Sendable {
       }
       if notice.event == OPPCLIENT_DID_FINISH_LAUNCHING {
         heard.append(.launched(Self.reason(notice.launch), id: notice.id))
+        return
+      }
+      if [OPPCLIENT_BRING_APP_FORWARD, OPPCLIENT_SUSPEND_APP, OPPCLIENT_TERMINATE_APP].contains(notice.event)
+      {
+        heard.append(.wish(notice.event, app: notice.app, id: notice.id))
         return
       }
       let state = UnsafeBufferPointer(start: notice.state, count: notice.state_size)
@@ -369,6 +410,14 @@ final class ClientLoop: @unchecked Sendable {
           await carryOut(event, task, delegate)
         }
         answer(id)
+      case .appRefused(let number, let reason):
+        await lock.withLock { listed?.apps }?.isRefused(number, reason)
+      case .wish(let event, let app, let id):
+        guard isJoined else { continue }
+        let apps = lock.withLock { listed?.apps }
+        let why = await apps?.carryOut(event, app) ?? (apps == nil ? "its program lists none" : nil)
+        lock.withLock { if let client, let why { _ = oppclient_reply(client, why) } }
+        answer(id)
       case .launched(let reason, let id):
         guard isJoined else { continue }
         await delegate.didFinishLaunching(reason)
@@ -379,6 +428,14 @@ final class ClientLoop: @unchecked Sendable {
         lock.withLock { if let client, let reply { _ = oppclient_reply(client, reply) } }
         answer(id)
       }
+    }
+  }
+
+  /// - Returns: those inside, which follow.
+  private func isInFront(_ isIt: Bool) -> ListedApps? {
+    lock.withLock {
+      isInFront = isIt
+      return listed?.apps
     }
   }
 
@@ -403,9 +460,13 @@ final class ClientLoop: @unchecked Sendable {
   private func carryOut(_ event: oppclient_event, _ task: Int64, _ delegate: any ProgramDelegate) async {
     switch event {
     case OPPCLIENT_WILL_ENTER_FOREGROUND: await delegate.willEnterForeground()
-    case OPPCLIENT_DID_BECOME_ACTIVE: await delegate.didBecomeActive()
+    case OPPCLIENT_DID_BECOME_ACTIVE:
+      await isInFront(true)?.comeToFront()
+      await delegate.didBecomeActive()
     case OPPCLIENT_WILL_RESIGN_ACTIVE: await delegate.willResignActive()
-    case OPPCLIENT_DID_ENTER_BACKGROUND: await delegate.didEnterBackground()
+    case OPPCLIENT_DID_ENTER_BACKGROUND:
+      await isInFront(false)?.leaveFront()
+      await delegate.didEnterBackground()
     case OPPCLIENT_WILL_TERMINATE: await delegate.willTerminate()
     case OPPCLIENT_WILL_SUSPEND: await delegate.willSuspend()
     case OPPCLIENT_DID_RESUME: await delegate.didResume()

@@ -162,6 +162,23 @@ public final class HostConnection: Sendable {
     try await loop.pending().get()
   }
 
+  /// Has the host of programs list the apps inside of this program, as PROGRAM/APP with the identifiers of
+  /// their manifests, and ask for them: who brings one forward there has the program come to the front, and
+  /// then the app by `AppHost.bringForward(_:)`; who suspends one has it leave the front, to be suspended by
+  /// its policy; who terminates one, by `AppHost.terminate(_:)`. Where the program leaves the front, so does
+  /// the app that is there, and comes back with it. What an app may use in its state is still decided inside
+  /// the program, and a suspended program executes none of them.
+  ///
+  /// - Parameters:
+  ///   - apps: held until the connection ends, or this is called with others, which take their place.
+  ///   - refused: called with the identifier and the reason, for people, of one that the host does not list:
+  ///     whose identifier is no name for it (1 to 64 letters, digits, '.', '_' and '-') or is taken, and a
+  ///     65th. Among the callbacks of the delegate.
+  public func list(
+    _ apps: AppHost,
+    onRefusal refused: @escaping @Sendable (_ app: String, _ reason: String) -> Void = { _, _ in }
+  ) async { await loop.list(apps, refused) }
+
   /// Leaves the host. From then on the host treats the program as one that does not cooperate, and no
   /// callback begins. May be called again.
   public func leave() { loop.leave() }

@@ -46,6 +46,55 @@ private final class Program: JoinedHost {
     try await program.hosted.end()
   }
 
+  // R-LIFE-01, R-LIFE-04
+  @Test func itsAppsInsideAreAppsOfTheHost() async throws {
+    let program = try Program(try command().deletingLastPathComponent().appending(path: "Cooperate").path)
+    let host = program.hosted.host
+    _ = try await program.lines(3)
+    program.say("apps mail music")
+    // The first may be left before it is in front.
+    var began: Set<String> = []
+    while !began.isSuperset(of: ["music is in front", "has apps"]) {
+      began.formUnion(try await program.lines(1))
+    }
+    func states(_ mail: String, _ music: String) async throws {
+      try await eventually("mail \(mail), music \(music)") {
+        program.hosted.entry("app/mail")?.state == mail && program.hosted.entry("app/music")?.state == music
+      }
+    }
+    try await states("suspended", "foreground")
+    #expect(program.hosted.entry("app/mail")?.pids == [])
+    try host.bringForward("app/mail")
+    began = []
+    while !began.isSuperset(of: ["music is in background", "mail is in front"]) {
+      began.formUnion(try await program.lines(1))
+    }
+    try await states("foreground", "suspended")
+    // The program leaves the front, and its front app with it; both come back.
+    _ = try host.suspend("app")
+    let leaves: Set = ["leaves the front", "mail is in background", "is in background: saves", "stops"]
+    #expect(Set(try await program.lines(4)) == leaves)
+    try await states("suspended", "suspended")
+    try host.bringForward("app")
+    let comes: Set = ["goes on", "comes to the front", "mail is in front", "is in front"]
+    #expect(Set(try await program.lines(4)) == comes)
+    try await states("foreground", "suspended")
+    // What is not there any more is not listed.
+    try host.terminate("app/music")
+    try await eventually("no music") { program.hosted.entry("app/music") == nil }
+    _ = try host.suspend("app/mail")
+    #expect(try await program.lines(1) == ["mail is in background"])
+    #expect(program.hosted.entry()?.state == "foreground")
+    // Others take their place.
+    program.say("apps me/you")
+    #expect(Set(try await program.lines(2)) == ["me/you is in front", "has apps"])
+    #expect(try await program.lines(1)[0].hasPrefix("me/you is not listed: its name is 'me/you'"))
+    #expect(program.hosted.host.apps().map(\.id) == ["app"])
+    try host.terminate("app")
+    try await eventually("the end") { program.hosted.host.apps().isEmpty }
+    try await program.hosted.end()
+  }
+
   // R-TASK-01
   @Test func aSwiftProgramHasTimeAndIsToldOfItsEnd() async throws {
     let program = try Program(

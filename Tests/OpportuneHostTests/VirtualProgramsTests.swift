@@ -116,6 +116,96 @@ import Testing
     #expect(host.apps["tool"]?.isFrozen == true)
   }
 
+  /// A program with the app `mail` inside, which counts itself in front; the program is in background.
+  private func outer() throws -> VirtualPrograms {
+    let host = try host()
+    say(
+      #"{"answer":1}"#, #"{"answer":2}"#, #"{"app":7,"name":"mail","state":"foreground"}"#, to: host)
+    #expect(try events(host) == ["didFinishLaunching", "didEnterBackground"])
+    return host
+  }
+
+  // R-LIFE-01, R-LIFE-04
+  @Test func appsInsideAreInNoHigherStateThanTheirProgram() throws {
+    let host = try outer()
+    #expect(host.states == ["tool": "background", "tool/mail": "background"])
+    try host.ask(.start(foreground: true), of: "tool")
+    #expect(host.states["tool/mail"] == "foreground")
+    say(#"{"app":7,"state":"hibernated"}"#, #"{"app":8,"name":"music","state":"background"}"#, to: host)
+    #expect(host.states["tool/mail"] == "hibernated")
+    for answer in 3...4 { say(#"{"answer":\#(answer)}"#, to: host) }
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    for answer in 5...7 { say(#"{"answer":\#(answer)}"#, to: host) }
+    let stopped = ["tool": "suspended", "tool/mail": "suspended", "tool/music": "suspended"]
+    #expect(host.states == stopped)
+    try host.ask(.resume, of: "tool/music")
+    #expect(host.states["tool/music"] == "background")
+    say(#"{"app":8,"state":"terminated"}"#, to: host)
+    #expect(host.states["tool/music"] == nil)
+    host.disconnect("tool")
+    #expect(host.states == ["tool": "background"])
+  }
+
+  // R-LIFE-04, R-LIFE-08
+  @Test func itsProgramIsAskedForWhatUsersWantOfIt() throws {
+    let host = try outer()
+    try host.ask(.start(foreground: true), of: "tool/mail")
+    #expect(host.states == ["tool": "foreground", "tool/mail": "foreground"])
+    for answer in 3...5 { say(#"{"answer":\#(answer)}"#, to: host) }
+    let forward = ["willEnterForeground", "bringAppForward", "didBecomeActive"]
+    #expect(try events(host) == forward)
+    try host.ask(.suspend(isAgain: false), of: "tool/mail")
+    say(#"{"answer":6,"reply":"it plays"}"#, to: host)
+    #expect(try events(host) == ["suspendApp"])
+    #expect(host.apps["tool"]?.state == "foreground")
+    #expect(host.apps["tool"]?.notes == ["'tool/mail' was not suspended: it plays"])
+    // A program that is suspended goes on for it, and is suspended again.
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    for answer in 7...9 { say(#"{"answer":\#(answer)}"#, to: host) }
+    #expect(host.apps["tool"]?.isFrozen == true)
+    _ = try events(host)
+    try host.ask(.terminate, of: "tool/mail")
+    #expect(host.apps["tool"]?.isFrozen == false)
+    for answer in 10...11 { say(#"{"answer":\#(answer)}"#, to: host) }
+    say(#"{"app":7,"state":"terminated"}"#, #"{"answer":12}"#, to: host)
+    #expect(try events(host) == ["didResume", "terminateApp", "willSuspend"])
+    #expect(host.apps["tool"]?.isFrozen == true)
+    #expect(host.states == ["tool": "suspended"])
+  }
+
+  @Test func whatItsProgramHasIsNotTheAppsInside() throws {
+    let host = try outer()
+    for request in [VirtualPrograms.Request.hibernate(isAgain: false), .keep(seconds: nil), .warn] {
+      let error = #expect(throws: ProcessHostError.self) { try host.ask(request, of: "tool/mail") }
+      #expect(error?.message.contains("it is inside of 'tool'") == true, "\(request)")
+    }
+    let letter = VirtualPrograms.Request.notify(Message("letter"))
+    #expect(throws: ProcessHostError.self) { try host.ask(letter, of: "tool/mail") }
+    #expect(throws: ProcessHostError.self) { try host.ask(.terminate, of: "tool/none") }
+    #expect(try events(host) == [])
+  }
+
+  @Test(arguments: [
+    (#"{"app":8,"name":"mail","state":"background"}"#, "another of its apps is named 'mail'"),
+    (#"{"app":8,"name":"a/b","state":"background"}"#, "its name is 'a/b'"),
+    (#"{"app":8,"state":"background"}"#, "its name is ''"),
+    (#"{"app":7,"state":"asleep"}"#, "its state is none of"), (#"{"app":7}"#, "its state is none of"),
+  ]) func whatCannotBeListedIsRefused(line: String, why: String) throws {
+    let host = try outer()
+    say(line, to: host)
+    let read = String(decoding: host.read("tool").bytes, as: UTF8.self)
+    #expect(read.contains(#""event":"appRefused""#) && read.contains(why), "\(read)")
+    #expect(host.states == ["tool": "background", "tool/mail": "background"])
+  }
+
+  @Test func aSixtyFifthIsRefused() throws {
+    let host = try host()
+    for number in 0..<65 { say(#"{"app":\#(number),"name":"a\#(number)","state":"suspended"}"#, to: host) }
+    #expect(host.states.count == 1 + 64)
+    #expect(try events(host).count { $0 == "appRefused" } == 1)
+    #expect(host.apps["tool"]?.hasJoined == true)
+  }
+
   // R-VOIP-02
   @Test(arguments: [("599999", "600"), ("0", "more than 0"), ("-1", "more than 0")])
   func tooManyHeartbeatsAreRefused(interval: String, why: String) throws {

@@ -335,6 +335,43 @@ static void heartbeats_are_set_and_asked_for(void)
     close(host);
 }
 
+/* R-LIFE-04 */
+static void apps_inside_are_told_and_asked_for(void)
+{
+    int host;
+    oppclient *client = join("{\"name\":\"example\",\"ok\":true}\n", &host, 0, NULL, 0);
+    CHECK(oppclient_tell_app(client, 7, "mail", (oppclient_state)0) == -EINVAL);
+    CHECK(oppclient_tell_app(client, 7, "mail", (oppclient_state)6) == -EINVAL);
+    CHECK(oppclient_tell_app(client, 7, "\xff", OPPCLIENT_SUSPENDED) == -EILSEQ);
+    CHECK(oppclient_tell_app(client, 7, "mail", OPPCLIENT_FOREGROUND) == 0);
+    expect(host, "{\"app\":7,\"name\":\"mail\",\"state\":\"foreground\"}");
+    CHECK(oppclient_tell_app(client, 7, NULL, OPPCLIENT_TERMINATED) == 0);
+    expect(host, "{\"app\":7,\"state\":\"terminated\"}");
+    tell(host, "{\"event\":\"appRefused\",\"number\":7,\"reason\":\"taken\"}\n");
+    heard.count = 0;
+    CHECK(oppclient_dispatch(client) == 1 && heard.last.event == OPPCLIENT_APP_REFUSED);
+    CHECK(heard.last.app == 7 && heard.last.request == 0);
+    static const struct {
+        const char *name;
+        oppclient_event event;
+    } wishes[] = {
+        {"bringAppForward", OPPCLIENT_BRING_APP_FORWARD},
+        {"suspendApp", OPPCLIENT_SUSPEND_APP},
+        {"terminateApp", OPPCLIENT_TERMINATE_APP},
+    };
+    for (int i = 0; i < 3; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "{\"event\":\"%s\",\"grace_s\":5,\"id\":%d,\"number\":7}\n",
+                 wishes[i].name, i + 1);
+        tell(host, line);
+        CHECK(oppclient_dispatch(client) == 1 && heard.last.event == wishes[i].event && heard.last.app == 7);
+        snprintf(line, sizeof line, "{\"answer\":%d}", i + 1);
+        expect(host, line);
+    }
+    oppclient_close(client);
+    close(host);
+}
+
 /* R-MSG-01 */
 static void messages_are_told_and_replied_to(void)
 {
@@ -567,6 +604,7 @@ int main(void)
     a_state_is_saved_and_taken();
     sockets_are_handed_over();
     heartbeats_are_set_and_asked_for();
+    apps_inside_are_told_and_asked_for();
     messages_are_told_and_replied_to();
     notifications_are_scheduled();
     a_host_that_is_none_is_left();

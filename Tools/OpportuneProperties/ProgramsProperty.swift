@@ -129,7 +129,8 @@ struct ProgramsProperty: DrawnProperty {
       case 34:
         let line = bytes.choice([
           #"{"heartbeat":1,"after_ms":600000}"#, #"{"letGo":1}"#, #"{"keepAlive":1}"#, #"{"heartbeat":2}"#,
-          #"{"heartbeat":3,"after_ms":5}"#,
+          #"{"heartbeat":3,"after_ms":5}"#, #"{"app":1,"name":"in","state":"foreground"}"#,
+          #"{"app":1,"state":"suspended"}"#, #"{"app":1,"state":"terminated"}"#, #"{"app":2,"name":"in"}"#,
         ])
         try say(line, name, &log)
       case 35: try sayNonsense(name, &bytes, &log)
@@ -142,6 +143,9 @@ struct ProgramsProperty: DrawnProperty {
         host.exit(name)
         programs[name] = nil
       case 39...41: try ask(.start(foreground: true), name, &log)
+      case 42 where bytes.flag():
+        try ask(
+          bytes.choice([.start(foreground: true), .suspend(isAgain: false), .terminate]), name + "/in", &log)
       case 42...44: try ask(.suspend(isAgain: bytes.flag()), name, &log)
       case 45...46: try ask(.resume, name, &log)
       case 47...50 where host.saved.contains(name) && bytes.flag(): try ask(.resume, name, &log)

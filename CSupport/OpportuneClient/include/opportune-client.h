@@ -67,6 +67,11 @@ typedef enum oppclient_event {
     /* The program was suspended for the interval of oppclient_heartbeat: it shows its peers that it is there.
      * It is suspended again after the answer. */
     OPPCLIENT_HEARTBEAT = 15,
+    /* Of an app that oppclient_tell_app has told of: its user wants this. Who does not do it says why by
+     * oppclient_reply. A program that was suspended is so again after the answer to the last two. */
+    OPPCLIENT_BRING_APP_FORWARD = 16, /* the program is brought there before */
+    OPPCLIENT_SUSPEND_APP = 17,
+    OPPCLIENT_TERMINATE_APP = 18,
     /* Told, not answered. */
     OPPCLIENT_TASK_BEGAN = 32,
     OPPCLIENT_TASK_REFUSED = 33,
@@ -79,6 +84,7 @@ typedef enum oppclient_event {
     OPPCLIENT_PENDING_END = 40,      /* of `request`: those were all */
     OPPCLIENT_HEARTBEAT_SET = 41,     /* by `request` */
     OPPCLIENT_HEARTBEAT_REFUSED = 42, /* by `request`; `reason` says why */
+    OPPCLIENT_APP_REFUSED = 43, /* `app` is not listed; `reason` says why */
     /* A question that this version does not know. */
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;
@@ -111,6 +117,7 @@ typedef struct oppclient_notice {
                         HEARTBEAT_REFUSED: as that function returned */
     int64_t at_ms;   /* of SCHEDULED, PENDING: in milliseconds since 1970 */
     const char *OPPCLIENT_NULLABLE name; /* of PENDING, as long as the handler runs */
+    int64_t app; /* of the four APP events: as given to oppclient_tell_app */
 } oppclient_notice;
 
 /*
@@ -195,8 +202,9 @@ int oppclient_payload(
     char *OPPCLIENT_NONNULL value, size_t size);
 
 /*
- * What the sender of the message that waits for its answer is told with that; a later one replaces it.
- * text: UTF-8, at most 3,000 bytes as JSON. Returns -ENOENT where no message waits, -EILSEQ, -EINVAL where it
+ * What the sender of the message that waits for its answer is told with that; of a question about an app: why
+ * it was not done. A later one replaces it.
+ * text: UTF-8, at most 3,000 bytes as JSON. Returns -ENOENT where neither waits, -EILSEQ, -EINVAL where it
  * is too long, -EPIPE after OPPCLIENT_LEFT.
  */
 int oppclient_reply(oppclient *OPPCLIENT_NONNULL client, const char *OPPCLIENT_NONNULL text);
@@ -249,6 +257,28 @@ int oppclient_let_go(oppclient *OPPCLIENT_NONNULL client, int64_t socket);
  * OPPCLIENT_LEFT.
  */
 int64_t oppclient_heartbeat(oppclient *OPPCLIENT_NONNULL client, int64_t interval_ms);
+
+/* The state of an app inside of a program. */
+typedef enum oppclient_state {
+    OPPCLIENT_FOREGROUND = 1,
+    OPPCLIENT_BACKGROUND = 2,
+    OPPCLIENT_SUSPENDED = 3,
+    OPPCLIENT_HIBERNATED = 4,
+    OPPCLIENT_TERMINATED = 5 /* it is none any more */
+} oppclient_state;
+
+/*
+ * Tells of an app inside of the program, or of its new state. The host lists it as PROGRAM/APP, in the state
+ * of the program where that is the lower one, and its user may ask for it: see OPPCLIENT_BRING_APP_FORWARD.
+ * So long as the connection stands; who joins anew tells of them again.
+ *
+ * app: the program's own number. name: 1 to 64 letters, digits, '.', '_' and '-', at first; NULL: as before.
+ * It is refused by APP_REFUSED where the name is not possible or taken, and as a 65th of a program. Returns
+ * -EINVAL where the state is none, -EILSEQ, -ENOBUFS where the host does not read, -EPIPE after
+ * OPPCLIENT_LEFT.
+ */
+int oppclient_tell_app(
+    oppclient *OPPCLIENT_NONNULL client, int64_t app, const char *OPPCLIENT_NULLABLE name, oppclient_state state);
 
 /* How often a notification fires. */
 typedef enum oppclient_repeats {

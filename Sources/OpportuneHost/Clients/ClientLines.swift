@@ -4,15 +4,17 @@ internal import OpportuneApps
 /// What a program that has joined says: one line of JSON.
 ///
 /// Exactly one of `answer`, `begin`, `end`, `keepAlive`, `letGo`, `heartbeat`, `schedule`, `cancel`,
-/// `cancelAll` and `pending` is there.
+/// `cancelAll`, `pending` and `app` is there.
 struct ClientSaid: Decodable, Sendable, Hashable {
   /// The number of the question that is answered.
   var answer: UInt64?
-  /// For `answer` of a message: what its sender is told.
+  /// For `answer` of a message: what its sender is told; of what was asked of an app inside of the program:
+  /// why it was not done.
   var reply: String?
   /// A background task begins; the number is the program's own.
   var begin: Int64?
-  /// For `begin`: what it is for, for people; for `schedule`: the program's own for the notification.
+  /// For `begin`: what it is for, for people; for `schedule`: the program's own for the notification; for
+  /// `app`: the app's.
   var name: String?
   /// A background task is over.
   var end: Int64?
@@ -46,10 +48,14 @@ struct ClientSaid: Decodable, Sendable, Hashable {
   var cancelAll: Bool?
   /// It asks what is to fire; the number, of the request, is the program's own.
   var pending: Int64?
+  /// It has an app inside, or that has another state; the number is the program's own.
+  var app: Int64?
+  /// For `app`: as of ``AppEntry``; one that is `terminated` is none any more.
+  var state: String?
 
   enum CodingKeys: String, CodingKey {
     case answer, reply, begin, name, end, keepAlive, letGo, heartbeat, schedule, repeats, body, action, sound,
-      cancel, cancelAll, pending
+      cancel, cancelAll, pending, app, state
     case at = "at_ms"
     case after = "after_ms"
     case timeZone = "time_zone"
@@ -61,7 +67,7 @@ struct ClientSaid: Decodable, Sendable, Hashable {
     let verbs = [
       said.answer != nil, said.begin != nil, said.end != nil, said.keepAlive != nil, said.letGo != nil,
       said.heartbeat != nil, said.schedule != nil, said.cancel != nil, said.cancelAll != nil,
-      said.pending != nil,
+      said.pending != nil, said.app != nil,
     ].count { $0 }
     return verbs == 1 ? said : nil
   }
@@ -93,7 +99,8 @@ struct ClientSaid: Decodable, Sendable, Hashable {
 /// What the host says to a program that has joined: one line of JSON.
 struct ClientTold: Encodable {
   /// A question's name, or `taskBegan`, `taskRefused`, `keepAliveBegan`, `keepAliveRefused`,
-  /// `heartbeatSet`, `heartbeatRefused`, `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`, `left`.
+  /// `heartbeatSet`, `heartbeatRefused`, `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`,
+  /// `appRefused`, `left`.
   var event: String
   /// Of a question, which is to be answered.
   var id: UInt64?
@@ -114,14 +121,14 @@ struct ClientTold: Encodable {
   /// The same: `local` of the app's own notification; of others nothing.
   var origin: Message.Origin?
   /// For `heartbeatSet`, `heartbeatRefused`, `scheduled`, `scheduleRefused`, `pending`, `pendingEnd`: that of
-  /// the request.
+  /// the request; for `appRefused` and questions about an app inside of the program: the app's.
   var number: Int64?
   /// For `pending`: the notification's.
   var name: String?
   /// For `scheduled`, `pending`: when it fires, in milliseconds since 1970.
   var at: Int64?
-  /// For `taskRefused`, `keepAliveRefused`, `heartbeatRefused`, `scheduleRefused` and `left`: why, for
-  /// people.
+  /// For `taskRefused`, `keepAliveRefused`, `heartbeatRefused`, `scheduleRefused`, `appRefused` and
+  /// `left`: why, for people.
   var reason: String?
 
   init(_ event: String) { self.event = event }
@@ -154,6 +161,8 @@ enum ClientQuestion: Hashable {
   case heartbeat
   /// A message has come for it; the number is the host's.
   case didReceiveMessage(Message, number: UInt64)
+  /// It does this with an app inside of it; the name is for people.
+  case inner(InnerApp.Request, app: Int64, name: String)
   /// It writes its state to this file, with which it can be started anew, and is ended then.
   case saveState(String)
   /// It was started anew, and takes its state from this file.
@@ -169,6 +178,7 @@ enum ClientQuestion: Hashable {
     case .memoryWarning: "didReceiveMemoryWarning"
     case .didReceiveData: "didReceiveData"
     case .heartbeat: "heartbeat"
+    case .inner(let request, _, _): request.question
     case .didReceiveMessage: "didReceiveMessage"
     case .saveState: "saveState"
     case .restoreState: "restoreState"
@@ -179,7 +189,7 @@ enum ClientQuestion: Hashable {
     switch self {
     case .saveState(let file), .restoreState(let file): file
     case .callback, .didFinishLaunching, .past, .taskExpires, .willSuspend, .didResume, .memoryWarning,
-      .didReceiveData, .heartbeat, .didReceiveMessage:
+      .didReceiveData, .heartbeat, .didReceiveMessage, .inner:
       nil
     }
   }
@@ -192,8 +202,11 @@ enum ClientQuestion: Hashable {
     if case .didReceiveData(let socket, let bytes) = self { (socket, bytes) } else { nil }
   }
 
+  /// The number of the app inside of the program.
+  var inner: Int64? { if case .inner(_, let app, _) = self { app } else { nil } }
+
   var message: Message? { if case .didReceiveMessage(let message, _) = self { message } else { nil } }
 
   /// Whether an app that is suspended is reanimated for it.
-  var isArrival: Bool { arrival != nil || message != nil || self == .heartbeat }
+  var isArrival: Bool { arrival != nil || message != nil || self == .heartbeat || inner != nil }
 }

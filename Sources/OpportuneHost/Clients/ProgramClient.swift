@@ -40,6 +40,8 @@ final class ProgramClient {
   var tasks: [Int64: String] = [:]
   /// What is kept alive of it while it is suspended.
   private(set) var sockets: [Int64: KeptSocket] = [:]
+  /// Those inside of it, by the numbers that it has given them.
+  var inner: [Int64: InnerApp] = [:]
   /// Whether it is asked for heartbeats while it is suspended.
   var hasHeartbeat = false
   /// Descriptors that have come, and whose lines have not.
@@ -89,6 +91,7 @@ final class ProgramClient {
     (told.launch, told.task, told.file) = (question.launch, question.task, question.file)
     (told.socket, told.bytes) = (question.arrival?.socket, question.arrival?.bytes)
     (told.kind, told.payload) = (question.message?.kind, question.message?.payloadText)
+    told.number = question.inner
     told.origin = question.message?.origin == .local ? .local : nil
     tell(told)
   }
@@ -166,8 +169,8 @@ final class ProgramClient {
         result.append(said)
       } else {
         fail(
-          "a line is none of answer, begin, end, keepAlive, letGo, heartbeat, schedule, cancel, cancelAll "
-            + "and pending")
+          "a line is none of answer, begin, end, keepAlive, letGo, heartbeat, schedule, cancel, cancelAll, "
+            + "pending and app")
       }
       unread.removeFirst(end + 1)
     }

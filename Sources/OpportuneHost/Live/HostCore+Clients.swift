@@ -67,6 +67,8 @@ extension HostCore {
         client.letGo(number)
       } else if let number = said.heartbeat {
         setHeartbeat(number, every: said.after, of: app, client)
+      } else if let number = said.app {
+        tellInner(number, said.name, said.state, of: app, client)
       } else if let number = said.schedule {
         schedule(number, said, of: app, client)
       } else if let number = said.pending {
@@ -121,6 +123,7 @@ extension HostCore {
       // Where it was to go on meanwhile, its state is of no use.
       let isWanted = client.farewell.map { $0.saves && $0.isTold } == true
       if !isAnswered || !isWanted { states?.discard(app.name) }
+    case .inner: if let reply { hasRefused(question, of: app, reply) }
     case .restoreState: if isAnswered { hasTaken(app) }
     case .didReceiveMessage(_, let number):
       messages.settle(number, isAnswered ? .answered(reply) : .lost(client.failure ?? "its program has left"))

@@ -12,6 +12,7 @@ extension HostCore {
     _ name: String, locks answer: LockPolicy.Answer? = nil, isAgain: Bool = false
   ) throws(ProcessHostError) -> (wait: Duration, reason: String)? {
     if states?.all[name]?.isDue == false { return waitForEnd(name) }
+    if inner(name) != nil { _ = try app(name) }
     if let wait = waitForCheckpoint(name) { return wait }
     // One that was told to wait goes on with what was begun for it.
     if let app = apps[name], !isAgain || app.pending == nil && outcomes[name] == nil,

@@ -207,7 +207,10 @@ extension HostCore {
     for name in Array((states?.all ?? [:]).keys) + (checkpoints?.all ?? [:]).keys {
       result[name] = (nil, LifecycleState.Operational.hibernated.rawValue)
     }
-    for (name, app) in apps { result[name] = (app, stateName(app)) }
+    for (name, app) in apps {
+      result[name] = (app, stateName(app))
+      for (name, state) in innerStates(of: app) { result[name] = (app, state.rawValue) }
+    }
     return result
   }
 

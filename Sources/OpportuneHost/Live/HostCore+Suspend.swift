@@ -14,6 +14,10 @@ extension HostCore {
     let outcome = outcomes.removeValue(forKey: name)
     if isAgain, let outcome { throw outcome }
     if hasEndedWithState(name) { return nil }  // nothing of it executes
+    if let (app, number) = inner(name) {
+      try ask(.suspend, of: number, in: app)
+      return nil
+    }
     let app = try app(name)
     app.checkpoint?.goesOn = nil
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }

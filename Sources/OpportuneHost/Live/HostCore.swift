@@ -280,6 +280,11 @@ final class HostCore {
 
   func app(_ name: String) throws(ProcessHostError) -> HostedProcess {
     if let app = apps[name] { return app }
+    if let (app, _) = inner(name) {
+      throw ProcessHostError(
+        .lifecycle(
+          name, "it is inside of '\(app.name)': it can be brought to the front, suspended and terminated"))
+    }
     throw isKept(name) ? known(name) : ProcessHostError(.unknownApp(name))
   }
 
@@ -307,6 +312,10 @@ final class HostCore {
   ///
   /// - Returns: `false` where there is none.
   func wake(_ name: String, foreground: Bool) throws(ProcessHostError) -> Bool {
+    if let (app, number) = inner(name) {
+      if foreground { try ask(.bringForward, of: number, in: app) } else { try resume(app.name) }
+      return true
+    }
     guard let app = apps[name] else { return false }
     try checkLives(app)
     if foreground { try bringForward(name) } else { try resume(name) }
@@ -336,6 +345,7 @@ final class HostCore {
   }
 
   func resume(_ name: String) throws(ProcessHostError) {
+    if let (outer, _) = inner(name) { return try resume(outer.name) }
     let app = try app(name)
     if try goOnLater(app, foreground: false) { return }
     takeBackSuspension(of: app)
@@ -351,6 +361,7 @@ final class HostCore {
 
   /// - Parameter forMemory: whether it may be started anew for all that.
   func terminate(_ name: String, forMemory: Bool = false) throws(ProcessHostError) {
+    if let (app, number) = inner(name) { return try ask(.terminate, of: number, in: app) }
     let app = apps[name]
     app?.isEndedForMemory = forMemory
     if app == nil, checkpoints?.all[name] != nil { return dropCheckpoint(name) }
@@ -388,7 +399,8 @@ final class HostCore {
         notes: app.notes + app.limits.notes)
       return (entry, app.memory)
     }
-    return (running + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
+    let inner = apps.values.flatMap { innerEntries(of: $0) }.map { ($0, nil as MemoryGroup?) }
+    return (running + inner + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
   }
 
   func stateName(_ app: HostedProcess) -> String {

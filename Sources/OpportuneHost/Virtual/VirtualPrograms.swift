@@ -295,6 +295,9 @@ package final class VirtualPrograms {
     }
   }
 
+  /// The states of all that are listed, those inside of programs included, as PROGRAM/APP.
+  package var states: [String: String] { core.statesOfApps().mapValues(\.state) }
+
   /// Those that were ended with their state saved, and have not taken it.
   package var saved: Set<String> { Set((core.states?.all ?? [:]).keys) }
 

@@ -11,7 +11,8 @@ import OpportuneClient
 /// which takes an hour, unless its time is over before; a notification that it is to hear of after so many
 /// seconds, `remind SECONDS`, `reminders` for what is to come, `forget` for none of them; or a named pipe,
 /// `listen PATH`: what comes by it wakes the program also while it is suspended. `beat SECONDS`: it goes on so
-/// often while it is suspended, and sends a heartbeat, so far to its output alone. As it can be started anew as
+/// often while it is suspended, and sends a heartbeat, so far to its output alone. `apps
+/// NAME...` has apps inside, the last in front, that the host lists. As it can be started anew as
 /// it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
   func didFinishLaunching(_ reason: LaunchReason) async { say("launched") }
@@ -57,6 +58,22 @@ actor Feed {
 }
 
 let feed = Feed()
+
+/// An app inside of it.
+struct Inner: AppDelegate {
+  let name: String
+  func didBecomeActive() async { say("\(name) is in front") }
+  func didEnterBackground() async { say("\(name) is in background") }
+  func willTerminate() async { say("\(name) ends") }
+}
+
+func makeApps(_ names: [String]) async throws -> AppHost {
+  let apps = try AppHost()
+  for name in names {
+    _ = try await apps.launch(Manifest(identifier: name)) { _ in Inner(name: name) }
+  }
+  return apps
+}
 
 func say(_ text: String) {
   // At once, also where the output is a pipe.
@@ -110,6 +127,12 @@ do {
         try await host.setHeartbeat(every: .seconds(Double(line.dropFirst(5)) ?? 0))
         say("will send heartbeats")
       } catch { say("cannot send heartbeats: \(error)") }
+    } else if line.hasPrefix("apps ") {
+      do {
+        let names = line.split(separator: " ").dropFirst().map(String.init)
+        await host.list(try await makeApps(names)) { app, reason in say("\(app) is not listed: \(reason)") }
+        say("has apps")
+      } catch { say("has no apps: \(error)") }
     } else if line.hasPrefix("listen ") {
       do {
         _ = try await host.keepAlive(await feed.open(String(line.dropFirst(7))))
