@@ -80,6 +80,9 @@ is_present() {
   libboost-dev) [[ -e /usr/include/boost/lockfree/queue.hpp ]] ;;
   libconcurrentqueue-dev) [[ -e /usr/include/concurrentqueue/concurrentqueue.h ]] ;;
   qemu-user) command -v qemu-x86_64 >/dev/null ;;
+  qemu-system-x86) command -v qemu-system-x86_64 >/dev/null ;;
+  debootstrap) [[ -x /usr/sbin/debootstrap ]] ;; # nor these in everyone's path
+  e2fsprogs) [[ -x /usr/sbin/mke2fs || -x /sbin/mke2fs ]] ;;
   binutils) command -v nm >/dev/null ;;
   dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
   dbus) command -v dbus-daemon >/dev/null ;;
