@@ -258,8 +258,13 @@ import Testing
     return try await output.lines(7).dropFirst(2).compactMap { Int($0) }.reduce(0, +)
   }
 
+  /// Who is stopped by signals has no group of version 2: a rate needs one of version 1 then.
+  private static let backends = Backends.usable.filter {
+    $0 == .cgroup || ControllerGroup.mount(of: "blkio") != nil
+  }
+
   // R-DISK-01, R-DISK-02
-  @Test(.enabled(if: readsDevice, whyNoDevice), arguments: Backends.usable)
+  @Test(.enabled(if: readsDevice, whyNoDevice), arguments: backends)
   func aProgramReadsFasterInFront(backend: Backend) async throws {
     let (place, output) = (try Place(), try Output())
     let key = Hosted.newKey()
