@@ -40,12 +40,16 @@ public final class Awaited: @unchecked Sendable {
   }
 }
 
+/// Half a minute, or OPPORTUNE_TEST_PATIENCE in seconds, where the machine is slow.
+private let patience = Duration.seconds(
+  ProcessInfo.processInfo.environment["OPPORTUNE_TEST_PATIENCE"].flatMap { Int($0) } ?? 30)
+
 /// Waits for what others bring about and tell nobody of, and leaves them the CPU. The test ends where that
-/// takes half a minute.
+/// takes half a minute, or OPPORTUNE_TEST_PATIENCE.
 public func eventually(
   _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
 ) async throws {
-  let end = ContinuousClock.now + .seconds(30)
+  let end = ContinuousClock.now + patience
   var looks = 0
   while try await !condition() {
     guard ContinuousClock.now < end, !Task.isCancelled else { throw NotCome(what: what, sourceLocation) }
