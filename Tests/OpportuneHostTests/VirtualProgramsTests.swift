@@ -51,6 +51,20 @@ import Testing
     #expect(host.apps.isEmpty)
   }
 
+  // R-LIFE-08
+  @Test func whoIsBeingEndedCannotBeAskedForAnythingElse() throws {
+    let host = try host()
+    try host.ask(.terminate, of: "tool")
+    let requests: [VirtualPrograms.Request] = [
+      .suspend(isAgain: false), .resume, .hibernate(isAgain: false), .start(foreground: true),
+    ]
+    for request in requests {
+      let error = #expect(throws: ProcessHostError.self, "\(request)") { try host.ask(request, of: "tool") }
+      #expect(error?.message.contains("it is being ended; ask again when it has") == true, "\(request)")
+    }
+    #expect(host.states == ["tool": "terminated"])
+  }
+
   private func say(_ lines: String..., to host: VirtualPrograms) {
     for line in lines { host.say(Array((line + "\n").utf8), as: "tool") }
   }

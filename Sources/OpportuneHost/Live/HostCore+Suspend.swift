@@ -19,6 +19,7 @@ extension HostCore {
       return nil
     }
     let app = try app(name)
+    try checkLives(app)
     app.checkpoint?.goesOn = nil
     if isAgain, let pending = app.pending { return (wait(for: pending), pending.reason) }
     dropState(of: app, app.pending?.saving)

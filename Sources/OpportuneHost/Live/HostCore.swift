@@ -347,6 +347,7 @@ final class HostCore {
   func resume(_ name: String) throws(ProcessHostError) {
     if let (outer, _) = inner(name) { return try resume(outer.name) }
     let app = try app(name)
+    try checkLives(app)
     if try goOnLater(app, foreground: false) { return }
     takeBackSuspension(of: app)
     guard let state = system.state(of: app.id), [.suspended, .stopping, .hibernated].contains(state) else {
