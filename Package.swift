@@ -239,8 +239,11 @@ let package = Package(
     .testTarget(
       name: "OpportuneHostTests",
       dependencies: [
-        "OpportuneHost", "OpportuneApps", "OpportuneCommand", "COpportuneHost", "Cooperate", "TestSupport",
+        "OpportuneHost", "OpportuneApps", "OpportuneBase", "OpportuneCommand", "COpportuneHost", "Cooperate",
+        "DayProgram", "TestSupport",
       ]),
+    // What HostDay has a host launch.
+    .executableTarget(name: "DayProgram", path: "Tests/DayProgram"),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be
     // killed.
     .executableTarget(
