@@ -30,7 +30,11 @@ final class ClientLoop: @unchecked Sendable {
   private(set) var name = ""
   /// The apps inside of the program, and who tells of them.
   private var listed: (apps: ListedApps, task: Task<Void, Never>)?
-  private var isInFront = false
+  private var listings = 0
+  /// `nil`: the host has not said yet.
+  private var isInFront: Bool?
+  /// How long the host waits for an answer.
+  private var grace: Duration = .seconds(5)
 
   /// What the delegate is to hear.
   private enum Heard: Sendable {
@@ -39,6 +43,7 @@ final class ClientLoop: @unchecked Sendable {
     case message(Message, id: UInt64)
     case wish(oppclient_event, app: Int64, id: UInt64)
     case appRefused(Int64, String)
+    case list(ListedApps)
     case left(String)
   }
 
@@ -217,25 +222,33 @@ final class ClientLoop: @unchecked Sendable {
     return oppclient_schedule(client, &told)
   }
 
-  /// Tells of the apps inside of the program, in place of those of which it told before.
-  func list(_ apps: AppHost, _ refused: @escaping @Sendable (String, String) -> Void) async {
-    let new = ListedApps(apps, refused)
-    await stopListing()
-    if !lock.withLock({ isInFront }) { await new.leaveFront() }
+  /// Tells of the apps inside of the program, in place of those of which it told before; soon, in its turn
+  /// among the callbacks.
+  func list(_ apps: AppHost, _ refused: @escaping @Sendable (String, String) -> Void) {
     lock.withLock {
-      if client != nil { listed = (new, Task { [weak self] in if let self { await new.follow(self) } }) }
+      guard client != nil else { return }
+      listings += 1
+      heard.append(.list(ListedApps(apps, base: Int64(listings) << 32, refused)))
     }
+    tellThread()
   }
 
-  private func stopListing() async {
+  /// Called by the task of the callbacks alone.
+  private func begin(_ new: ListedApps) async {
+    let (isBehind, grace) = lock.withLock { (isInFront == false, self.grace) }
     let before = lock.withLock { () -> (apps: ListedApps, task: Task<Void, Never>)? in
       defer { listed = nil }
       return listed
     }
-    guard let before else { return }
-    before.task.cancel()
-    await before.task.value
-    await before.apps.forget(self)
+    if let before {
+      before.task.cancel()
+      await before.task.value
+      await before.apps.forget(self)
+    }
+    if isBehind { await new.leaveFront(within: grace / 2) }
+    lock.withLock {
+      if client != nil { listed = (new, Task { [weak self] in if let self { await new.follow(self) } }) }
+    }
   }
 
   /// - Returns: 0, or -errno.
@@ -260,6 +273,7 @@ final class ClientLoop: @unchecked Sendable {
   func leave() { lose("it was left") }
 
   private func lose(_ why: String) {
+    var apps: ListedApps?
     let (waiting, beating, notified, asked) = lock.withLock {
       () -> ([Waits<Int64>], [Waits<Void>], [Waits<PendingNotification>], [Waits<[PendingNotification]>]) in
       guard let client else { return ([], [], [], []) }
@@ -267,8 +281,9 @@ final class ClientLoop: @unchecked Sendable {
       self.client = nil
       reason = why
       expired = [:]
+      apps = listed?.apps
       listed?.task.cancel()
-      listed = nil
+      (listed, isInFront) = (nil, nil)
       defer { (begun, kept, beats, scheduled, lists) = ([:], [:], [:], [:], [:]) }
       return (
         Array(begun.values) + Array(kept.values), Array(beats.values), scheduled.values.map(\.waits),
@@ -280,6 +295,8 @@ final class ClientLoop: @unchecked Sendable {
     for one in beating { one.resume(returning: .failure(left)) }
     for one in notified { one.resume(returning: .failure(left)) }
     for one in asked { one.resume(returning: .failure(left)) }
+    // No host keeps them out of the front any more.
+    if let apps { Task { await apps.comeToFront() } }
     tellThread()
   }
 
@@ -328,6 +345,7 @@ final class ClientLoop: @unchecked Sendable {
     case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
     default:
       guard notice.id != 0, let client else { return }
+      grace = .nanoseconds(Int64(clamping: notice.grace_ns))
       _ = oppclient_defer(client)
       if notice.event == OPPCLIENT_MESSAGE {
         heard.append(.message(Self.message(notice), id: notice.id))
@@ -410,13 +428,18 @@ final class ClientLoop: @unchecked Sendable {
           await carryOut(event, task, delegate)
         }
         answer(id)
+      case .list(let new): await begin(new)
       case .appRefused(let number, let reason):
         await lock.withLock { listed?.apps }?.isRefused(number, reason)
       case .wish(let event, let app, let id):
         guard isJoined else { continue }
         let apps = lock.withLock { listed?.apps }
         let why = await apps?.carryOut(event, app) ?? (apps == nil ? "its program lists none" : nil)
-        lock.withLock { if let client, let why { _ = oppclient_reply(client, why) } }
+        lock.withLock {
+          guard let client, let why, oppclient_reply(client, why) == -EINVAL else { return }
+          // Without a reason it would count as done.
+          _ = oppclient_reply(client, String(why.prefix(200)) + "…")
+        }
         answer(id)
       case .launched(let reason, let id):
         guard isJoined else { continue }
@@ -431,13 +454,7 @@ final class ClientLoop: @unchecked Sendable {
     }
   }
 
-  /// - Returns: those inside, which follow.
-  private func isInFront(_ isIt: Bool) -> ListedApps? {
-    lock.withLock {
-      isInFront = isIt
-      return listed?.apps
-    }
-  }
+  private func isInFront(_ isIt: Bool) { lock.withLock { isInFront = isIt } }
 
   private func answer(_ id: UInt64) {
     lock.withLock { if let client { _ = oppclient_answer(client, id) } }
@@ -461,11 +478,14 @@ final class ClientLoop: @unchecked Sendable {
     switch event {
     case OPPCLIENT_WILL_ENTER_FOREGROUND: await delegate.willEnterForeground()
     case OPPCLIENT_DID_BECOME_ACTIVE:
-      await isInFront(true)?.comeToFront()
+      isInFront(true)
+      await lock.withLock { listed?.apps }?.comeToFront()
       await delegate.didBecomeActive()
     case OPPCLIENT_WILL_RESIGN_ACTIVE: await delegate.willResignActive()
     case OPPCLIENT_DID_ENTER_BACKGROUND:
-      await isInFront(false)?.leaveFront()
+      let (apps, grace) = lock.withLock { (listed?.apps, self.grace) }
+      isInFront(false)
+      await apps?.leaveFront(within: grace / 2)
       await delegate.didEnterBackground()
     case OPPCLIENT_WILL_TERMINATE: await delegate.willTerminate()
     case OPPCLIENT_WILL_SUSPEND: await delegate.willSuspend()

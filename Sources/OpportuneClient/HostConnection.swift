@@ -167,7 +167,7 @@ public final class HostConnection: Sendable {
   /// then the app by `AppHost.bringForward(_:)`; who suspends one has it leave the front, to be suspended by
   /// its policy; who terminates one, by `AppHost.terminate(_:)`. Where the program leaves the front, so does
   /// the app that is there, and comes back with it. What an app may use in its state is still decided inside
-  /// the program, and a suspended program executes none of them.
+  /// the program, and a suspended program executes none of them. It is done in its turn among the callbacks.
   ///
   /// - Parameters:
   ///   - apps: held until the connection ends, or this is called with others, which take their place.
@@ -177,7 +177,7 @@ public final class HostConnection: Sendable {
   public func list(
     _ apps: AppHost,
     onRefusal refused: @escaping @Sendable (_ app: String, _ reason: String) -> Void = { _, _ in }
-  ) async { await loop.list(apps, refused) }
+  ) { loop.list(apps, refused) }
 
   /// Leaves the host. From then on the host treats the program as one that does not cooperate, and no
   /// callback begins. May be called again.

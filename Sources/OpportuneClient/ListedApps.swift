@@ -5,13 +5,22 @@ internal import OpportuneApps
 /// The apps inside of a program, of which it tells the host of programs, and whose users ask for them there.
 actor ListedApps {
   private let apps: AppHost
+  /// The number of its first for the host: those of two hosts in a program have no number in common.
+  private let base: Int64
   private let refused: @Sendable (_ app: String, _ reason: String) -> Void
   private var told: [AppID: (name: String, state: LifecycleState)] = [:]
+  /// Those that the host does not list, until another has ended.
+  private var unlisted: Set<AppID> = []
   /// Was in front when the program left the front.
   private var left: AppID?
+  /// A host takes 256 lines of a program in a second.
+  private var lines = (since: ContinuousClock.now, count: 0)
+  private static let mostLines = 100
 
-  init(_ apps: AppHost, _ refused: @escaping @Sendable (_ app: String, _ reason: String) -> Void) {
-    (self.apps, self.refused) = (apps, refused)
+  init(
+    _ apps: AppHost, base: Int64, _ refused: @escaping @Sendable (_ app: String, _ reason: String) -> Void
+  ) {
+    (self.apps, self.base, self.refused) = (apps, base, refused)
   }
 
   /// Tells of each app, and of each new state, until the connection or the in-process host ends.
@@ -26,7 +35,8 @@ actor ListedApps {
 
   private func tell(_ view: AppView, _ loop: ClientLoop) async {
     let name = view.manifest.identifier
-    guard told[view.id]?.state != view.state else { return }
+    if view.state == .terminated { unlisted = [] }
+    guard told[view.id]?.state != view.state, !unlisted.contains(view.id) else { return }
     told[view.id] = (name, view.state)
     let state =
       switch view.state {
@@ -37,34 +47,58 @@ actor ListedApps {
       case .notRunning, .terminated: OPPCLIENT_TERMINATED
       }
     // A text of C ends with the first.
-    guard !name.utf8.contains(0) else { return refused(name, "its identifier has a null character") }
-    // Until the host has read what was told before.
-    while loop.tellApp(Int64(view.id.number), name, state) == -ENOBUFS {
+    guard !name.utf8.contains(0) else { return isRefused(view.id, "its identifier has a null character") }
+    await tell(view.id, name, state, loop)
+  }
+
+  /// Waits while the host has much to read.
+  private func tell(_ id: AppID, _ name: String, _ state: oppclient_state, _ loop: ClientLoop) async {
+    if lines.count >= Self.mostLines {
+      do { try await Task.sleep(until: lines.since + .seconds(1), clock: .continuous) } catch { return }
+    }
+    if lines.since.duration(to: .now) >= .seconds(1) { lines = (.now, 0) }
+    lines.count += 1
+    while loop.tellApp(base + Int64(id.number), name, state) == -ENOBUFS {
       do { try await Task.sleep(for: .milliseconds(10)) } catch { return }
     }
   }
 
   /// The host lists none of them any more.
-  func forget(_ loop: ClientLoop) {
-    for (id, app) in told { _ = loop.tellApp(Int64(id.number), app.name, OPPCLIENT_TERMINATED) }
+  func forget(_ loop: ClientLoop) async {
+    for (id, app) in told where app.state != .terminated && !unlisted.contains(id) {
+      await tell(id, app.name, OPPCLIENT_TERMINATED, loop)
+    }
+  }
+
+  /// The one of this number for the host; `nil`: it is none of these.
+  private func app(_ number: Int64) -> AppID? {
+    guard number >= base, let number = Int(exactly: number - base), told[AppID(number)] != nil else {
+      return nil
+    }
+    return AppID(number)
   }
 
   /// The host does not list one.
   func isRefused(_ number: Int64, _ reason: String) {
-    refused(told[AppID(Int(number))]?.name ?? "", reason)
+    if let id = app(number) { isRefused(id, reason) }
+  }
+
+  private func isRefused(_ id: AppID, _ reason: String) {
+    guard unlisted.insert(id).inserted else { return }
+    refused(told[id]?.name ?? "", reason)
   }
 
   /// Does what the host's user wants of an app.
   ///
   /// - Returns: why not; `nil`: it is done.
   func carryOut(_ event: oppclient_event, _ number: Int64) async -> String? {
-    guard let number = Int(exactly: number), told[AppID(number)] != nil,
-      let view = await apps.view(of: AppID(number))
-    else { return "it is none of the program's apps" }
+    guard let id = app(number), let view = await apps.view(of: id) else {
+      return "it is none of the program's apps"
+    }
     do throws(HostError) {
       switch event {
-      case OPPCLIENT_BRING_APP_FORWARD: try await apps.bringForward(view.id)
-      case OPPCLIENT_TERMINATE_APP: try await apps.terminate(view.id)
+      case OPPCLIENT_BRING_APP_FORWARD: try await apps.bringForward(id)
+      case OPPCLIENT_TERMINATE_APP: try await apps.terminate(id)
       default: return try await suspend(view)
       }
     } catch {
@@ -80,21 +114,21 @@ actor ListedApps {
     return "it stays in background for now: \(holds.map { "\($0)" }.joined(separator: ", "))"
   }
 
-  /// The program is in front no more, so none of its apps is.
-  func leaveFront() async {
+  /// The program is in front no more, so none of its apps is. Their callbacks return before the program is
+  /// stopped, unless they take longer than `limit`.
+  func leaveFront(within limit: Duration) async {
+    let end = ContinuousClock.now + limit
     for view in await apps.switcher().reversed() where view.state.isForeground {
       left = view.id
       // Where another has moved it meanwhile, that counts.
       try? await apps.leave(view.id)
-      // Its callbacks return before the program may be stopped; the policy of the apps limits how long they
-      // take.
-      while await apps.view(of: view.id)?.callbacks.isEmpty == false {
-        guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { return }
-      }
+    }
+    while ContinuousClock.now < end, await apps.switcher().contains(where: { !$0.callbacks.isEmpty }) {
+      guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { return }
     }
   }
 
-  /// The program is in front again, with the app that was there.
+  /// The program is in front again, or no host decides where it is, with the app that was there.
   func comeToFront() async {
     defer { left = nil }
     guard let left, await apps.switcher().first?.state.isForeground != true else { return }

@@ -90,6 +90,10 @@ private final class Program: JoinedHost {
     #expect(Set(try await program.lines(2)) == ["me/you is in front", "has apps"])
     #expect(try await program.lines(1)[0].hasPrefix("me/you is not listed: its name is 'me/you'"))
     #expect(program.hosted.host.apps().map(\.id) == ["app"])
+    // More than a host takes at once is told in a while, and what it does not list is said once.
+    program.say("apps " + (0..<100).map { "a\($0)" }.joined(separator: " "))
+    try await eventually("those of which 64 are listed") { program.hosted.host.apps().count == 1 + 64 }
+    #expect(program.hosted.entry()?.notes.contains { $0.contains("cooperates no more") } == false)
     try host.terminate("app")
     try await eventually("the end") { program.hosted.host.apps().isEmpty }
     try await program.hosted.end()

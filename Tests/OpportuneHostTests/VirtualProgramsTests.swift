@@ -118,16 +118,33 @@ import Testing
   }
 
   // R-VOIP-02
+  @Test func whoTakesThemBackWhileItRunsIsAskedForNone() throws {
+    let host = try beating()
+    try host.ask(.resume, of: "tool")
+    say(#"{"answer":4}"#, #"{"heartbeat":8}"#, to: host)
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":5}"#, to: host)
+    #expect(host.pass(.seconds(3600)))
+    #expect(try events(host) == ["didResume", "heartbeatSet", "willSuspend"])
+    #expect(host.apps["tool"]?.isFrozen == true)
+  }
+
+  // R-VOIP-02
   @Test func whoLeavesHasNoHeartbeats() throws {
     let host = try beating()
     host.disconnect("tool")
-    #expect(host.pass(.seconds(600)))
+    #expect(host.pass(.seconds(1000)))
     #expect(host.apps["tool"]?.isFrozen == true)
     // Another process of it has asked for none.
+    try host.ask(.resume, of: "tool")
     try host.join("tool", asProcessOf: "tool", restarts: false)
-    #expect(host.pass(.seconds(4)))
-    #expect(try !events(host).contains("heartbeat"))
+    say(#"{"answer":1}"#, #"{"answer":2}"#, to: host)
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":3}"#, to: host)
+    #expect(host.pass(.seconds(3600)))
+    #expect(try events(host) == ["didFinishLaunching", "didEnterBackground", "willSuspend"])
     #expect(host.apps["tool"]?.isFrozen == true)
+    #expect(host.apps["tool"]?.hasJoined == true)
   }
 
   /// A program with the app `mail` inside, which counts itself in front; the program is in background.
@@ -166,7 +183,7 @@ import Testing
     try host.ask(.start(foreground: true), of: "tool/mail")
     #expect(host.states == ["tool": "foreground", "tool/mail": "foreground"])
     for answer in 3...5 { say(#"{"answer":\#(answer)}"#, to: host) }
-    let forward = ["willEnterForeground", "bringAppForward", "didBecomeActive"]
+    let forward = ["willEnterForeground", "didBecomeActive", "bringAppForward"]
     #expect(try events(host) == forward)
     try host.ask(.suspend(isAgain: false), of: "tool/mail")
     say(#"{"answer":6,"reply":"it plays"}"#, to: host)
@@ -194,9 +211,36 @@ import Testing
       #expect(error?.message.contains("it is inside of 'tool'") == true, "\(request)")
     }
     let letter = VirtualPrograms.Request.notify(Message("letter"))
-    #expect(throws: ProcessHostError.self) { try host.ask(letter, of: "tool/mail") }
-    #expect(throws: ProcessHostError.self) { try host.ask(.terminate, of: "tool/none") }
+    let error = #expect(throws: ProcessHostError.self) { try host.ask(letter, of: "tool/mail") }
+    #expect(error?.message.contains("it is inside of 'tool'") == true)
+    let none = #expect(throws: ProcessHostError.self) { try host.ask(.terminate, of: "tool/none") }
+    #expect(none?.code == .unknownApp("tool/none"))
     #expect(try events(host) == [])
+  }
+
+  /// Who asks again and again costs a program nothing, least its connection.
+  @Test func whatIsAskedAlreadyIsAskedOnce() throws {
+    let host = try outer()
+    for _ in 0..<40 { try host.ask(.suspend(isAgain: false), of: "tool/mail") }
+    say(#"{"answer":3}"#, to: host)
+    #expect(try events(host) == ["suspendApp"])
+    // Not of what is suspended already, as all is in a suspended program.
+    say(#"{"app":7,"state":"suspended"}"#, to: host)
+    try host.ask(.suspend(isAgain: false), of: "tool/mail")
+    try host.ask(.suspend(isAgain: false), of: "tool")
+    say(#"{"answer":4}"#, #"{"app":7,"state":"background"}"#, to: host)
+    try host.ask(.suspend(isAgain: false), of: "tool/mail")
+    #expect(try events(host) == ["willSuspend"])
+    #expect(host.apps["tool"]?.isFrozen == true)
+  }
+
+  @Test func aNinthQuestionAboutAppsIsRefused() throws {
+    let host = try outer()
+    for number in 0..<9 { say(#"{"app":\#(number),"name":"a\#(number)","state":"background"}"#, to: host) }
+    for number in 0..<8 { try host.ask(.terminate, of: "tool/a\(number)") }
+    let error = #expect(throws: ProcessHostError.self) { try host.ask(.terminate, of: "tool/a8") }
+    #expect(error?.message.contains("8 questions about apps wait") == true)
+    #expect(host.apps["tool"]?.questions.count == 8)
   }
 
   @Test(arguments: [

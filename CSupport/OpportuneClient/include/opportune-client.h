@@ -84,7 +84,7 @@ typedef enum oppclient_event {
     OPPCLIENT_PENDING_END = 40,      /* of `request`: those were all */
     OPPCLIENT_HEARTBEAT_SET = 41,     /* by `request` */
     OPPCLIENT_HEARTBEAT_REFUSED = 42, /* by `request`; `reason` says why */
-    OPPCLIENT_APP_REFUSED = 43, /* `app` is not listed; `reason` says why */
+    OPPCLIENT_APP_REFUSED = 43, /* `app` is listed as before, or not; `reason` says why */
     /* A question that this version does not know. */
     OPPCLIENT_UNKNOWN = 63
 } oppclient_event;

@@ -10,8 +10,10 @@ extension AppSystem {
   }
 
   mutating func setHeartbeat(_ interval: Duration?, _ id: AppID) throws(AppsError) {
-    try requireExecuting(id)
+    // None any more is said also of one that has been suspended meanwhile.
+    disarm(.heartbeat, of: id)
     if let interval {
+      try requireExecuting(id)
       try requireMode(.voip, id)
       let minimum = policy.network.minimumHeartbeat
       guard interval >= minimum else { throw AppsError(.heartbeatTooShort(id, interval, minimum: minimum)) }

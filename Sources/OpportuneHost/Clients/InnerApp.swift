@@ -4,6 +4,8 @@ internal import OpportuneApps
 struct InnerApp: Hashable {
   /// The most of a program.
   static let most = 64
+  /// What waits for its program's answer.
+  static let mostQuestions = 8
 
   let name: String
   var state: LifecycleState.Operational

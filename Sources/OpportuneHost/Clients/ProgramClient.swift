@@ -42,6 +42,8 @@ final class ProgramClient {
   private(set) var sockets: [Int64: KeptSocket] = [:]
   /// Those inside of it, by the numbers that it has given them.
   var inner: [Int64: InnerApp] = [:]
+  /// What it is asked once it has come to the front.
+  var forward: ClientQuestion?
   /// Whether it is asked for heartbeats while it is suspended.
   var hasHeartbeat = false
   /// Descriptors that have come, and whose lines have not.

@@ -104,6 +104,7 @@ extension HostCore {
     // The system hears of all in order; what it asks meanwhile comes behind.
     while let question = client.takeWithoutAnswer() { finish(question, of: app, client, isAnswered: false) }
     guard app.client === client else { return }
+    endHeartbeat(of: app, client)
     (app.client, app.leftBecause) = (nil, reason)
     client.close(reason)
     goOnWithSuspension(app)
@@ -118,6 +119,7 @@ extension HostCore {
     case .callback(.willTerminate): askToEnd(app)
     case .callback(let callback):
       if let effects = try? system.handle(.app(app.id, .returned(callback)), at: now) { carryOut(effects) }
+      askForwardLater(app, client)
     case .taskExpires(let task): client.tasks[task] = nil
     case .saveState:
       // Where it was to go on meanwhile, its state is of no use.

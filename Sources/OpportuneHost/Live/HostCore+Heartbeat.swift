@@ -27,19 +27,19 @@ extension HostCore {
     client.tell(told)
   }
 
-  /// A heartbeat of an app is due, which was suspended until now.
-  ///
-  /// - Returns: whether its program is asked for it, which goes on until it has answered.
-  func askForHeartbeat(_ app: HostedProcess) -> Bool {
-    guard let client = app.client, client.hasHeartbeat else { return false }
-    client.ask(.heartbeat, now: now)
-    return true
+  /// A heartbeat of an app is due, which was suspended until now: its program is asked for it, and goes on
+  /// until it has answered.
+  func askForHeartbeat(_ app: HostedProcess) {
+    if let client = app.client, client.hasHeartbeat { client.ask(.heartbeat, now: now) }
+    goOnReanimated(app)
+    suspendReanimated(app)  // where nobody is there to answer
   }
 
-  /// The program that has asked for heartbeats has left since: there are none any more.
-  func endHeartbeat(of app: HostedProcess) {
-    for action in [AppAction.heartbeat(nil), .heartbeatSent] {
-      do throws(ProcessHostError) { try post(.does(action), to: app) } catch { app.note([error.message]) }
+  /// The program that has asked for heartbeats leaves: there are none any more.
+  func endHeartbeat(of app: HostedProcess, _ client: ProgramClient) {
+    guard client.hasHeartbeat else { return }
+    do throws(ProcessHostError) { try post(.does(.heartbeat(nil)), to: app) } catch {
+      app.note([error.message])
     }
   }
 }

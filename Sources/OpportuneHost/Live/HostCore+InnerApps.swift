@@ -48,15 +48,33 @@ extension HostCore {
   }
 
   /// Asks the program of an app for something, which goes on for that where it was suspended. Its answer is
-  /// not waited for.
+  /// not waited for. What is so already is not asked for.
   func ask(_ request: InnerApp.Request, of number: Int64, in app: HostedProcess) throws(ProcessHostError) {
     guard let client = app.client, let inner = client.inner[number] else { return }
     try checkLives(app)
-    let question = ClientQuestion.inner(request, app: number, name: "\(app.name)/\(inner.name)")
-    if request == .bringForward {
-      try bringForward(app.name)
-      return client.ask(question, now: now)
+    let name = "\(app.name)/\(inner.name)"
+    let question = ClientQuestion.inner(request, app: number, name: name)
+    let waiting = (client.questions.map(\.question) + [client.forward].compactMap(\.self)).filter {
+      $0.inner != nil
     }
+    if request == .bringForward { try bringForward(app.name) }
+    if waiting.last(where: { $0.inner == number }) == question { return }
+    guard waiting.count < InnerApp.mostQuestions else {
+      throw ProcessHostError(
+        .lifecycle(
+          name,
+          "\(InnerApp.mostQuestions) questions about apps wait for its program's answer, the most there may be"
+        ))
+    }
+    if request == .bringForward {
+      client.forward = question
+      return askForwardLater(app, client)
+    }
+    if app.pending?.saving != nil {
+      throw ProcessHostError(.lifecycle(name, "its program is being ended with its state saved"))
+    }
+    let state = innerStates(of: app)[name]
+    if request == .suspend, state == .suspended || state == .hibernated { return }
     guard system.state(of: app.id)?.mayExecute == false else {
       stopStopping(app)
       return client.ask(question, now: now)
@@ -64,6 +82,14 @@ extension HostCore {
     try post(.completion, to: app)
     client.ask(question, now: now)
     goOnReanimated(app)
+  }
+
+  /// A program brings an app forward when it has itself heard that it is in front.
+  func askForwardLater(_ app: HostedProcess, _ client: ProgramClient) {
+    guard let question = client.forward, system.view(of: app.id)?.callbacks.isEmpty != false else { return }
+    client.forward = nil
+    // It may have left the front again.
+    if system.state(of: app.id)?.isForeground == true { client.ask(question, now: now) }
   }
 
   /// The program has not done what was asked of one of its apps.

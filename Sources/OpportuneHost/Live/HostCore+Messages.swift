@@ -8,6 +8,7 @@ extension HostCore {
   /// - Returns: its number; `nil`: nothing of the app is here.
   func notify(_ name: String, _ message: Message) throws(ProcessHostError) -> UInt64? {
     try message.checkFits()
+    if inner(name) != nil { _ = try app(name) }
     guard let app = apps[name] else {
       guard checkpoints?.all[name] != nil else { return nil }
       throw ProcessHostError(

@@ -572,8 +572,6 @@ final class HostCore {
       // Obsolete where another answer has moved the app on.
       if let effects = try? system.handle(.app(app.id, event), at: now) { carryOut(effects) }
     }
-    for app in reanimated where apps[app.name] === app {
-      if askForHeartbeat(app) { goOnReanimated(app) } else { endHeartbeat(of: app) }
-    }
+    for app in reanimated where apps[app.name] === app { askForHeartbeat(app) }
   }
 }

@@ -120,6 +120,8 @@ package final class ProcessHost: Sendable {
 
   /// Of an app that does not run.
   private func manifest(of name: String) throws(ProcessHostError) -> HostManifest {
+    // Inside of a program, which has none of the name, or does not run.
+    if name.contains("/") { throw ProcessHostError(.unknownApp(name)) }
     if let manifest = engine.locked({ $0.declaration(of: name) }) { return manifest }
     if let manifest = try catalog.find(name) { return manifest }
     guard engine.locked({ $0.hasEndedWithState(name) }) else { throw ProcessHostError(.unknownApp(name)) }

@@ -10,8 +10,8 @@ import OpportuneClient
 /// Says what it hears. A line of its input is a task: `begin NAME`, or `end` for the last; `finish NAME`,
 /// which takes an hour, unless its time is over before; a notification that it is to hear of after so many
 /// seconds, `remind SECONDS`, `reminders` for what is to come, `forget` for none of them; or a named pipe,
-/// `listen PATH`: what comes by it wakes the program also while it is suspended. `beat SECONDS`: it goes on so
-/// often while it is suspended, and sends a heartbeat, so far to its output alone. `apps
+/// `listen PATH`: what comes by it wakes the program also while it is suspended. `beat SECONDS`: it goes on
+/// so often while it is suspended, and sends a heartbeat, so far to its output alone. `apps
 /// NAME...` has apps inside, the last in front, that the host lists. As it can be started anew as
 /// it was, it is hibernated also where there is no swap.
 struct Program: RestartableProgramDelegate {
@@ -130,7 +130,7 @@ do {
     } else if line.hasPrefix("apps ") {
       do {
         let names = line.split(separator: " ").dropFirst().map(String.init)
-        await host.list(try await makeApps(names)) { app, reason in say("\(app) is not listed: \(reason)") }
+        host.list(try await makeApps(names)) { app, reason in say("\(app) is not listed: \(reason)") }
         say("has apps")
       } catch { say("has no apps: \(error)") }
     } else if line.hasPrefix("listen ") {
