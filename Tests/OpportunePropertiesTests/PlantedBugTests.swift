@@ -111,6 +111,19 @@ import Testing
     }
     try await expect(inversions, tells: "is fresh")
 
+    var watch = LockWatchProperty()
+    // As of one that asks whom it finds first.
+    watch.choose = { _, jobs, _ in Array(jobs.prefix(LockWatch.most)) }
+    try await expect(watch, tells: "was passed over")
+    watch.choose = { watch, jobs, now in jobs.count > 10 ? jobs : watch.choose(jobs, now: now) }
+    try await expect(watch, tells: "are asked, of")
+    watch = LockWatchProperty()
+    // As of one that remembers nothing of a job.
+    watch.look = { _, _, start, cpuBefore, cpu, now in
+      now &- start > (cpu &- cpuBefore) &+ LockWatch.patience
+    }
+    try await expect(watch, tells: "is to be asked", "is asked again")
+
     var targets = TargetProperty()
     // As of one that takes each answer for a late one.
     targets.look = { policy, readings, running, width, now in

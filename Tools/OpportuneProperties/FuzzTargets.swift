@@ -11,6 +11,7 @@ package enum FuzzTargets {
     PropertyTarget(RequestProperty()),
     PropertyTarget(LockProperty()),
     PropertyTarget(InversionProperty()),
+    PropertyTarget(LockWatchProperty()),
     PropertyTarget(TargetProperty()),
     PropertyTarget(PoolProperty()),
     PropertyTarget(LifecycleProperty()),
