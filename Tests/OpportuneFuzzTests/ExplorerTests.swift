@@ -23,7 +23,7 @@ import Testing
 
   /// What is wrong in a world; nil is nothing.
   private static func explore(_ world: World) throws -> String? {
-    let (figures, finding) = try Explorer().exhaust(world, milliseconds: world.isQuick ? 60_000 : 400)
+    let (figures, finding) = try Explorer().exhaust(world, milliseconds: world.isQuick ? 240_000 : 400)
     if let finding { return finding.timeline }
     guard figures.executions > 0 else { return "nothing was executed" }
     return figures.isComplete || !world.isQuick ? nil : "it was not explored to its end"
