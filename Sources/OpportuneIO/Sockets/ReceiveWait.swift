@@ -106,6 +106,8 @@ final class ReceiveWait: ReadinessDelegate, @unchecked Sendable {
 
   /// Resumes the task.
   func answer() {
+    // Read before the count is published: from then on its task may wait anew, and write it.
+    let continuation = continuation
     resumes.wrappingAdd(1, ordering: .releasing)  // [resumed]
     continuation?.resume()
   }
