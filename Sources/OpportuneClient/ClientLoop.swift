@@ -307,30 +307,27 @@ final class ClientLoop: @unchecked Sendable {
 
   /// Called by the library within its dispatch, under the lock.
   private func hear(_ notice: oppclient_notice) {
+    let why = notice.reason.map { String(cString: $0) } ?? ""
     switch notice.event {
     case OPPCLIENT_TASK_BEGAN:
       begun.removeValue(forKey: notice.task)?.resume(returning: .success(notice.task))
     case OPPCLIENT_TASK_REFUSED:
       expired[notice.task] = nil
-      let why = notice.reason.map { String(cString: $0) } ?? ""
       begun.removeValue(forKey: notice.task)?.resume(
         returning: .failure(HostConnectionError(.taskRefused(why))))
     case OPPCLIENT_KEEP_ALIVE_BEGAN:
       kept.removeValue(forKey: notice.socket)?.resume(returning: .success(notice.socket))
     case OPPCLIENT_KEEP_ALIVE_REFUSED:
-      let why = notice.reason.map { String(cString: $0) } ?? ""
       kept.removeValue(forKey: notice.socket)?.resume(
         returning: .failure(HostConnectionError(.keepAliveRefused(why))))
     case OPPCLIENT_HEARTBEAT_SET: beats.removeValue(forKey: notice.request)?.resume(returning: .success(()))
     case OPPCLIENT_HEARTBEAT_REFUSED:
-      let why = notice.reason.map { String(cString: $0) } ?? ""
       beats.removeValue(forKey: notice.request)?.resume(
         returning: .failure(HostConnectionError(.heartbeatRefused(why))))
     case OPPCLIENT_SCHEDULED:
       guard let (name, waits) = scheduled.removeValue(forKey: notice.request) else { return }
       waits.resume(returning: .success(PendingNotification(name: name, fires: Self.seconds(notice.at_ms))))
     case OPPCLIENT_SCHEDULE_REFUSED:
-      let why = notice.reason.map { String(cString: $0) } ?? ""
       scheduled.removeValue(forKey: notice.request)?.waits.resume(
         returning: .failure(HostConnectionError(.notificationRefused(why))))
     case OPPCLIENT_PENDING:
@@ -341,8 +338,8 @@ final class ClientLoop: @unchecked Sendable {
       guard let (found, waits) = lists.removeValue(forKey: notice.request) else { return }
       waits.resume(returning: .success(found))
     case OPPCLIENT_APP_REFUSED:
-      heard.append(.appRefused(notice.app, notice.reason.map { String(cString: $0) } ?? ""))
-    case OPPCLIENT_LEFT: heard.append(.left(notice.reason.map { String(cString: $0) } ?? ""))
+      heard.append(.appRefused(notice.app, why))
+    case OPPCLIENT_LEFT: heard.append(.left(why))
     default:
       guard notice.id != 0, let client else { return }
       grace = .nanoseconds(Int64(clamping: notice.grace_ns))

@@ -8,10 +8,10 @@ struct InnerApp: Hashable {
   static let mostQuestions = 8
 
   let name: String
-  var state: LifecycleState.Operational
+  let state: LifecycleState.Operational
 
   /// What can be asked of it.
-  enum Request: String, Hashable {
+  enum Request: Hashable {
     case bringForward, suspend, terminate
 
     /// As the program is asked.

@@ -99,11 +99,7 @@ extension HostCore {
   }
 
   func innerEntries(of app: HostedProcess) -> [AppEntry] {
-    innerStates(of: app).map { name, state in
-      AppEntry(
-        id: name, pids: [], state: state.rawValue, cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: nil, keptBy: [], keptSockets: 0, scheduled: 0, notes: [])
-    }
+    innerStates(of: app).map { .withoutProcess($0.key, $0.value) }
   }
 
   /// Those of one program: nothing of them executes while it does not, and none is in front of what is not.

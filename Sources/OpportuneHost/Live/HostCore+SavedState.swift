@@ -193,10 +193,8 @@ extension HostCore {
       (states?.all ?? [:]).map { ($0, HibernationWay.Name.savedState, $1.note) }
       + (checkpoints?.all ?? [:]).map { ($0, .checkpoint, $1.note) }
     return ended.filter { apps[$0.0] == nil }.map { name, way, note in
-      AppEntry(
-        id: name, pids: [], state: LifecycleState.Operational.hibernated.rawValue, cgroup: nil, cpuSeconds: 0,
-        memoryBytes: 0, memoryBy: nil, hibernatedBy: way, keptBy: [],
-        keptSockets: 0, scheduled: notifications.count(of: name),
+      .withoutProcess(
+        name, .hibernated, hibernatedBy: way, scheduled: notifications.count(of: name),
         notes: [PageOut.Purpose.hibernation.rawValue + note])
     }
   }

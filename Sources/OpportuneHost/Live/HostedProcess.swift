@@ -177,6 +177,16 @@ package struct AppEntry: Sendable, Hashable, Codable {
     case keptSockets = "kept_sockets"
   }
 
+  /// Of an app that has no process.
+  static func withoutProcess(
+    _ id: String, _ state: LifecycleState.Operational, hibernatedBy way: HibernationWay.Name? = nil,
+    scheduled: Int = 0, notes: [String] = []
+  ) -> AppEntry {
+    AppEntry(
+      id: id, pids: [], state: state.rawValue, cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
+      hibernatedBy: way, keptBy: [], keptSockets: 0, scheduled: scheduled, notes: notes)
+  }
+
   package func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(id, forKey: .id)

@@ -260,9 +260,7 @@ package final class ProcessHost: Sendable {
     }
     let declared = catalog.all().filter { $0.isShown && runs[$0.name] == nil }.map(\.name) + runs.keys
     return declared.filter { !running.contains($0) }.sorted().map { name in
-      AppEntry(
-        id: name, pids: [], state: "terminated", cgroup: nil, cpuSeconds: 0, memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: nil, keptBy: [], keptSockets: 0, scheduled: notifications.count(of: name), notes: [])
+      .withoutProcess(name, .terminated, scheduled: notifications.count(of: name))
     }
   }
 
