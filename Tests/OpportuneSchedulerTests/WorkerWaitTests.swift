@@ -71,13 +71,14 @@ import Testing
   }
 
   // R-CPU-06 R-CPU-08
-  /// Forty milliseconds of CPU time with waits of two: they count as blocking where the gap is shorter.
+  /// Forty milliseconds of CPU time and more, with waits of two: they count as blocking where the gap is shorter.
   @Test(arguments: [(Duration.seconds(1), true), (.microseconds(250), false)])
   func waitsShorterThanTheGapAreNoBlocking(gap: Duration, demotes: Bool) async throws {
     let (scheduler, app) = try makeApp(named: "front", workers: 1, quantum: QuantumPolicy(blockingGap: gap))
     let ended = Record<Bool>()
     try app.submit {
-      for _ in 0..<20 {
+      // Who is to be demoted goes on until the monitor, which a busy machine may keep waiting, has done it.
+      for round in 0..<1000 where round < 20 || demotes && app.statistics.demotions == 0 {
         spinCPU(milliseconds: 2)
         WorkerWait.perform { _ = usleep(2000) }  // how long it waits is the subject
       }
