@@ -105,6 +105,7 @@ import Testing
       #expect(throws: BenchError.self) { try ServeOptions(serverMebibytes: count) }
     }
     #expect(throws: BenchError.self) { try ServeOptions(files: "mapped") }
+    #expect(throws: BenchError.self) { try ServeOptions(sockets: "udp") }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nobody"]) }
     #expect(throws: BenchError.self) { try ServeOptions(loads: [""]) }
     #expect(throws: BenchError.self) { try ServeOptions(contenders: ["nio"]) }
@@ -127,12 +128,13 @@ import Testing
   static let names = ServeContender.all.filter { $0.make != nil }.map(\.name)
 
   /// Without what a test cannot wait for: a quiet machine, and as many requests as a measurement needs.
-  private func run(_ name: String, seconds: Double, _ tree: String, _ folder: ServeTestFolder) async throws
-    -> ServeReport
-  {
+  private func run(
+    _ name: String, seconds: Double, _ tree: String, _ folder: ServeTestFolder, sockets: String = "unix"
+  ) async throws -> ServeReport {
     var bench = ServeBench(
       options: try ServeOptions(
-        contenders: [name], seconds: seconds, repeats: 1, trees: [tree], folder: folder.path),
+        contenders: [name], seconds: seconds, repeats: 1, sockets: sockets, trees: [tree], folder: folder.path
+      ),
       isInterrupted: { false }, progress: { _ in })
     bench.launch = { setup, _ in try ServerHere(setup) }
     // A disturbed machine changes times, which say nothing here.
@@ -187,6 +189,18 @@ import Testing
     #expect(tally.shares.allSatisfy { $0.workers >= 1 && (1...8).contains($0.eighths) }, "\(tally.shares)")
     // Nothing stays.
     #expect(Set(try FileManager.default.contentsOfDirectory(atPath: folder.path)).isSubset(of: ["tree"]))
+  }
+
+  // R-CARD-06
+  @Test(arguments: names.filter { !$0.hasPrefix("opportune-") })
+  func theyAnswerOverTCP(_ name: String) async throws {
+    let folder = try ServeTestFolder()
+    let report = try await run(
+      name, seconds: 1, try folder.tree(files: 20, words: 200), folder, sockets: "tcp")
+    for row in report.rows {
+      #expect(row.account.samples > 0 && row.account.unfinished == 0, "\(row.tally.load) \(row.kind)")
+    }
+    #expect(report.notes.last?.hasPrefix("32 connections of typists over TCP, ") == true, "\(report.notes)")
   }
 
   // R-CARD-06: what takes long by itself would make any target unreachable.
@@ -290,15 +304,17 @@ import Testing
     }
     let setup = ServerSetup(
       contender: name, source: "\(folder.path)/documents", segments: [], folder: folder.path,
-      socket: "\(folder.path)/socket", cores: 2, cacheBytes: 1 << 20, hasBackground: false)
+      address: .unix("\(folder.path)/socket"), cores: 2, cacheBytes: 1 << 20, hasBackground: false)
     let server = try #require(ServeContender.all.first { $0.name == name }?.make?())
     try await server.start(setup)
-    let (bad, good) = (try UnixSocket.connect(to: setup.socket), try UnixSocket.connect(to: setup.socket))
+    let (bad, good) = (
+      try StreamSocket.connect(to: setup.address), try StreamSocket.connect(to: setup.address)
+    )
     let closed = await withCheckedContinuation { done in
       Thread.detachNewThread {
-        UnixSocket.send([255, 255, 255, 255, 0], to: bad)
+        StreamSocket.send([255, 255, 255, 255, 0], to: bad)
         var reader = MessageReader()
-        done.resume(returning: UnixSocket.receive(from: bad, into: &reader) == nil)
+        done.resume(returning: StreamSocket.receive(from: bad, into: &reader) == nil)
       }
     }
     #expect(closed)

@@ -273,7 +273,8 @@ import Testing
     #expect(try !ServeJSON.encode(report).contains("\"version\""))
     report.options = try ServeOptions(
       contenders: ["threads"], loads: ["full"], seconds: 4, repeats: 2, connections: 3, heavy: 2,
-      files: "cached", trees: ["."], version: "opportune 1.2.3 (release build, commit 0123abc)")
+      files: "cached", sockets: "tcp", trees: ["."],
+      version: "opportune 1.2.3 (release build, commit 0123abc)")
     let json = try JSONSerialization.jsonObject(with: Data(try ServeJSON.encode(report).utf8))
     let document = try #require(json as? [String: Any])
     #expect(document["version"] as? String == "opportune 1.2.3 (release build, commit 0123abc)")
@@ -281,6 +282,7 @@ import Testing
     #expect(options["contenders"] as? [String] == ["threads"] && options["loads"] as? [String] == ["full"])
     #expect(options["seconds"] as? Double == 4 && options["repeats"] as? Int == 2)
     #expect(options["connections"] as? Int == 3 && options["heavy"] as? Int == 2)
+    #expect(options["sockets"] as? String == "tcp")
     #expect(options["files"] as? String == "cached" && options["trees"] as? [String] == ["."])
     #expect(options["folder"] as? String == "/var/tmp" && document["machine"] != nil)
   }

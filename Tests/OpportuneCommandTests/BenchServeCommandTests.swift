@@ -22,6 +22,7 @@ import Testing
     let run = try Spawned(
       try arguments(folder, seconds: "1") + [
         "--contender", "threads", "--connections", "4", "--heavy", "3", "--files", "cached",
+        "--sockets", "tcp",
         "--server-mebibytes", "256",
       ])
     // 2: the host took too much of the CPU.
@@ -34,7 +35,9 @@ import Testing
     #expect(run.status == 2 || results.first?["requests"] as? Int ?? 0 > 0)
     let notes = json?["notes"] as? [String] ?? []
     #expect(
-      notes.contains { $0.hasPrefix("4 connections of typists, 3 heavy") && $0.hasSuffix("page cache") })
+      notes.contains {
+        $0.hasPrefix("4 connections of typists over TCP, 3 heavy") && $0.hasSuffix("page cache")
+      })
     #expect(notes.contains { $0.hasPrefix("each server ") && $0.contains(" 256 MiB of memory") })
     #expect(try String(contentsOfFile: "\(folder.url.path)/page", encoding: .utf8).contains("<svg"))
   }

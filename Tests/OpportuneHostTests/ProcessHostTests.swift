@@ -25,6 +25,25 @@ import Testing
     #expect(!SystemFile.exists(group))
   }
 
+  // R-LIFE-06
+  /// As in the middle of an exec, when the new environment is not there yet.
+  @Test func whoseEnvironmentWasEmptyIsLookedAtAgain() async throws {
+    let mark = "\(UUID().uuidString):app:1"
+    let group = SignalledGroup(mark: mark, warden: nil)
+    let program = Process()
+    program.executableURL = URL(fileURLWithPath: "/bin/sh")
+    program.arguments = ["-c", "read go; exec env \(SignalledGroup.variable)=\(mark) /bin/sleep 600"]
+    program.environment = [:]
+    let input = Pipe()
+    program.standardInput = input
+    try program.run()
+    defer { kill(program.processIdentifier, SIGKILL) }
+    try await eventually("it has begun") { ProcessTable.command(of: program.processIdentifier) == "sh" }
+    #expect(group.members().isEmpty)
+    try input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8))
+    try await eventually("it is found") { group.members() == [program.processIdentifier] }
+  }
+
   // R-LIFE-02, R-LIFE-10
   @Test(arguments: Backends.usable) func aProgramRunsInBackground(backend: Backend) async throws {
     let hosted = try Hosted(backend)

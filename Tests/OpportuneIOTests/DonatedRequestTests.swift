@@ -1,3 +1,4 @@
+import COpportune
 import Foundation
 import Synchronization
 import SystemPackage
@@ -69,6 +70,56 @@ import Testing
     #expect(try await setup.broker.statistics().storage.backgroundQueued == 1)
     try await setup.end()
     _ = await left.result
+  }
+
+  // R-DISK-01 R-CPU-01
+  /// Somebody waits for a task of the foreground, whose request is queued as its app leaves the foreground.
+  @Test(arguments: backends)
+  func whatWasAskedForInTheForegroundIsStillRaised(backend: IOConfiguration.Backend) async throws {
+    let setup = try await Setup(backend)
+    let (io, back, engine) = (setup.io, setup.back, setup.scheduler.engine)
+    try back.setBand(.foreground)
+    try await eventually("it is in the foreground") {
+      try await setup.broker.statistics().apps.first?.state == .active
+    }
+    // The reactor is held until the request has been posted, and the app has left.
+    let gate = DispatchSemaphore(value: 0)
+    setup.broker.reactor.post(Control { _ in gate.wait() })
+    let asks = Numbers()
+    let task = back.task {
+      while TaskTree.ofCurrentTask(of: engine).0?.isWaitedFor != true { await Task.yield() }
+      asks.add(1)
+      try await io.nop()
+    }
+    let waiter = setup.front.task { try await task.value }
+    let pool = try #require(engine.pools.first { $0.pool == .foreground })
+    try await eventually("it has asked") { asks.count == 1 && opp_pool_working(pool.raw) == 0 }
+    try back.setBand(.background)
+    gate.signal()
+    try await waiter.value
+    try await setup.end()
+  }
+
+  // R-DISK-01 R-CPU-01
+  /// Its app is in the foreground as it is queued, as the caller's is.
+  @Test(arguments: backends)
+  func whatIsQueuedIsRaisedAsItsAppGoesDown(backend: IOConfiguration.Backend) async throws {
+    let setup = try await Setup(backend)
+    let (io, back) = (setup.io, setup.back)
+    try back.setBand(.foreground)
+    back.suspend()
+    try await eventually("it is suspended") {
+      try await setup.broker.statistics().apps.first?.state == .suspended
+    }
+    let asked = setup.front.task { try await io.nop() }
+    try await eventually("it is queued") {
+      let storage = try await setup.broker.statistics().storage
+      return storage.foregroundQueued + storage.backgroundQueued == 1
+    }
+    try back.setBand(.background)
+    back.resume()
+    try await asked.value
+    try await setup.end()
   }
 
   // R-DISK-01 R-CPU-01

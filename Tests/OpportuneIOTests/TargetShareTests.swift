@@ -29,7 +29,20 @@ import Testing
     }
     // With threads the depth is lower, and the cap with it.
     #expect(back.deviceShare.leastEighths == (8 + whole - 1) / whole)
-    await broker.shutdown()
+    // What one has taken ends with it, and the next is followed.
+    back.deviceShare.eighths = 1
     try await scheduler.shutdown()
+    let later = try Scheduler()
+    let next = try later.makeApp(named: "next", band: .background)
+    let nextIO = try broker.makeIO(for: next)
+    for eighths in [8, 4] {
+      next.deviceShare.eighths = eighths
+      try await eventually("a cap of \(whole * eighths / 8)") {
+        try await nextIO.nop()
+        return try await broker.statistics().storage.cap == max(1, whole * eighths / 8)
+      }
+    }
+    await broker.shutdown()
+    try await later.shutdown()
   }
 }

@@ -119,6 +119,27 @@ struct RealTimeForegroundTests {
     try await scheduler.shutdown()
   }
 
+  // R-CPU-01
+  /// Of jobs that the monitor has taken from the class too: the kernel ends a process whose thread is in the
+  /// class for longer than `RLIMIT_RTTIME` without a sleep.
+  @Test(.enabled(if: mayEnter, "SCHED_RR is not allowed here")) func timeWithoutASleepIsCounted() async throws
+  {
+    let scheduler = try await scheduler { $0.quantum.quantum = .milliseconds(500) }
+    let app = try scheduler.makeApp(named: "app")
+    let engine = scheduler.engine
+    let seen = Record<UInt64>()
+    for _ in 0..<50 {
+      try app.submit {
+        seen.add(Worker.current(of: engine)?.unslept ?? 0)
+        while Self.ownClass == SCHED_RR { spinCPU(microseconds: 20) }
+      }
+    }
+    let counted = await seen.reaching(50)
+    // Some began on a worker that had run another without a sleep between.
+    #expect(counted.contains { $0 > 0 })
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-01, R-CPU-02
   /// Measured from outside: threads that belong to no scheduler, one for each CPU, kept to it and before all
   /// others there, count while hogs run that end once they have left the class, or after 50 ms.
@@ -157,6 +178,8 @@ struct RealTimeForegroundTests {
     // Nine quanta for others of a busy machine, some of them of the class; a hog that stays takes fifty.
     let median = try #require(gaps.dropFirst(gaps.count / 2).first)
     #expect(median < 10 * UInt64(quantum / .nanoseconds(1)), "in ns, beside each hog: \(gaps)")
+    // Of a quarter nothing else was in the way.
+    #expect(gaps[gaps.count / 4] < 3 * UInt64(quantum / .nanoseconds(1)), "in ns, beside each hog: \(gaps)")
     #expect(try #require(await scheduler.statistics().realTimeForeground).jobsLeft > 0)
     try await scheduler.shutdown()
   }

@@ -7,6 +7,26 @@ import Testing
 @testable import OpportuneScheduler
 
 @Suite(.bounded, .timeLimit(.minutes(3))) struct SuspensionTests {
+  // R-FTS-09 R-CPU-02
+  /// One worker is woken for each run token, of which the foreground has more than there are CPUs.
+  @Test func aResumedAppHasAllRunTokens() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app", band: .foreground)
+    let engine = scheduler.engine
+    let pool = try #require(engine.pools.first { $0.pool == .foreground })
+    let tokens = engine.configuration.runTokens(of: .foreground, width: engine.width)
+    app.suspend()
+    let (isOver, ends) = (Flag(), Record<Bool>())
+    for _ in 0..<tokens { try app.submit { ends.add(isOver.spin()) } }
+    try await eventually("\(tokens) sleep") { opp_pool_sleeping(pool.raw) >= UInt32(tokens) }
+    app.resume()
+    let working = opp_pool_working(pool.raw)
+    isOver.raise()
+    #expect(working == UInt32(tokens))
+    #expect(await ends.reaching(tokens).allSatisfy(\.self))
+    try await scheduler.shutdown()
+  }
+
   // R-FTS-09 R-CPU-10
   @Test func suspendedAppStartsNothingAndOthersGoOn() async throws {
     let (scheduler, app) = try makeApp(named: "app", workers: 1, spareDelay: .milliseconds(10))

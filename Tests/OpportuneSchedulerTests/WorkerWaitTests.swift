@@ -71,7 +71,8 @@ import Testing
   }
 
   // R-CPU-06 R-CPU-08
-  /// Forty milliseconds of CPU time and more, with waits of two: they count as blocking where the gap is shorter.
+  /// Forty milliseconds of CPU time and more, with waits of two: they count as blocking where the gap is
+  /// shorter.
   @Test(arguments: [(Duration.seconds(1), true), (.microseconds(250), false)])
   func waitsShorterThanTheGapAreNoBlocking(gap: Duration, demotes: Bool) async throws {
     let (scheduler, app) = try makeApp(named: "front", workers: 1, quantum: QuantumPolicy(blockingGap: gap))

@@ -46,6 +46,8 @@ struct BenchServeCommand: MeasuringCommand {
       "How queries read the index: from the device (direct) or through the page cache (cached). Background never fills the page cache."
   )
   var files = "direct"
+  @Option(help: "What clients are connected by: Unix sockets (unix) or TCP on 127.0.0.1 (tcp).")
+  var sockets = "unix"
   @Option(
     help:
       "Memory of each server, in MiB, from 64 to 65536; with 2,000 connections threads need some 512."
@@ -78,7 +80,7 @@ struct BenchServeCommand: MeasuringCommand {
   func options() throws(BenchError) -> ServeOptions {
     try ServeOptions(
       contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats,
-      connections: connections, heavy: heavy, files: files,
+      connections: connections, heavy: heavy, files: files, sockets: sockets,
       serverMebibytes: serverMebibytes, trees: tree, folder: folder, nioRival: nioRival,
       version: OpportuneCommand.configuration.version)
   }

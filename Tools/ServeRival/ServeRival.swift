@@ -20,14 +20,21 @@ enum ServeRival {
     let queries = NIOThreadPool.singleton
     let background = NIOThreadPool(numberOfThreads: max(1, engine.backgroundThreads))
     background.start()
-    let server = try ServerBootstrap(group: loops)
+    let bootstrap = ServerBootstrap(group: loops)
       .serverChannelOption(.backlog, value: 256)
       .childChannelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(Connection(engine, queries))
         }
       }
-      .bind(unixDomainSocketPath: engine.socket).wait()
+    let server =
+      switch engine.address {
+      case .unix(let path): try bootstrap.bind(unixDomainSocketPath: path).wait()
+      // What is small it sends at once, as it does by itself.
+      case .tcp(let port):
+        try bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+          .bind(host: "127.0.0.1", port: Int(port)).wait()
+      }
     for index in 0..<engine.backgroundThreads {
       background.submit { state in
         guard state == .active else { return }

@@ -72,7 +72,12 @@ final class SignalledGroup: ProcessGroup {
     stopped.formIntersection(living)
     strangers.formIntersection(living)
     for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
-      if Self.mark(of: one.pid) == mark { tree.insert(one.id) } else { strangers.insert(one.id) }
+      let environment = Self.environment(of: one.pid)
+      if environment.flatMap(Self.mark(in:)) == mark {
+        tree.insert(one.id)
+      } else if environment != [] || one.isOfKernel || one.hasEnded {
+        strangers.insert(one.id)
+      }  // Empty it is in the middle of an exec as well, in which the new one is not there yet.
     }
     tree.look(at: all, orphansSince: orphansSince)
     let members = all.filter { known.contains($0.id) && !$0.hasEnded }
@@ -80,11 +85,13 @@ final class SignalledGroup: ProcessGroup {
     return members
   }
 
-  /// The mark in the environment with which a process started; `nil` where it has none, or is another user's.
-  static func mark(of pid: pid_t) -> String? {
-    guard let bytes = SystemFile.bytes("/proc/\(pid)/environ") else { return nil }
+  /// With which a process started; `nil` where it is another user's, or there is no such process.
+  private static func environment(of pid: pid_t) -> [UInt8]? { SystemFile.bytes("/proc/\(pid)/environ") }
+
+  /// `nil` where there is none.
+  private static func mark(in environment: [UInt8]) -> String? {
     let start = Array("\(variable)=".utf8)
-    for entry in bytes.split(separator: 0) where entry.starts(with: start) {
+    for entry in environment.split(separator: 0) where entry.starts(with: start) {
       return String(decoding: entry.dropFirst(start.count), as: UTF8.self)
     }
     return nil
@@ -163,7 +170,8 @@ final class SignalledGroup: ProcessGroup {
   static func sweep(key: String, recorded: [String: HostRecord.Entry] = [:], warden: Warden?) -> [Leftover] {
     var groups: [String: SignalledGroup] = [:]
     for pid in ProcessTable.pids() {
-      guard let mark = mark(of: pid), mark.hasPrefix(key + ":"), groups[mark] == nil else { continue }
+      guard let mark = environment(of: pid).flatMap(mark(in:)), mark.hasPrefix(key + ":"), groups[mark] == nil
+      else { continue }
       groups[mark] = SignalledGroup(mark: mark, warden: warden)
     }
     for (mark, entry) in recorded where entry.group == nil && mark.hasPrefix(key + ":") {

@@ -152,15 +152,20 @@ public final class AppIO: @unchecked Sendable {
   func request(of call: IOCall, done: Int, within limit: Duration?) -> Request {
     var call = call
     if let limit { call.setLimit(limit) }
+    // An app that is active may not be when its request's turn comes.
+    if call.standing == nil { call.standing = standingOfCaller() }
     call.lookAtFile()
     return Request(call, done: done)
   }
 
   /// Where the caller stands, by those who wait for it; nil where that changes nothing, as for an active app.
   func standing(on device: Device) -> Standing? {
+    entry.source.view.state(on: device) == .active ? nil : standingOfCaller()
+  }
+
+  private func standingOfCaller() -> Standing? {
     guard let app = entry.source.app, reactor.configuration.followsDonations else { return nil }
-    let view = entry.source.view
-    return view.state(on: device) == .active ? nil : Standing(ofCallerFor: app)
+    return Standing(ofCallerFor: app)
   }
 
   /// Has the reactor perform a request.

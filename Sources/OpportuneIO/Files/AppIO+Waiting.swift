@@ -44,8 +44,7 @@ extension AppIO {
     case .whole(let moved): return moved
     case .part(let moved): done = moved
     }
-    call.lookAtFile()
-    let request = Request(call, done: done)
+    let request = request(of: call, done: done, within: nil)
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     defer { semaphore.deallocate() }
     semaphore.initialize(to: sem_t())

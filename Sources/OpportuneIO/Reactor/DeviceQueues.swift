@@ -19,7 +19,8 @@ final class DeviceQueues {
   /// Foreground reads of the storage that wait on their callers' threads.
   private let readsOnWorkers: ReadsOnWorkers
   private let donations: Donations
-  /// What targets of apps leave the background of the storage: of the scheduler whose app came first.
+  /// What targets of apps leave the background of the storage: of the scheduler whose app
+  /// came first, as long as that one exists.
   private var storageShare: DeviceShare?
 
   init(
@@ -34,7 +35,7 @@ final class DeviceQueues {
   // MARK: Apps
 
   func add(_ app: AppEntry) {
-    if storageShare == nil, let share = app.source.app?.deviceShare {
+    if storageShare?.isOver ?? true, let share = app.source.app?.deviceShare {
       share.noteReader(least: storage.leastEighths)
       storageShare = share
     }

@@ -442,6 +442,8 @@ final class RequestPath {
     case .state:
       opens.appChanged()
       queues.stateChanged(of: app)
+      // Who has waited for its tasks while it was active raises them from now on.
+      queues.lookAtDonations()
       replies.stateChanged(of: app)
       guard app.state != .suspended else {
         for watch in app.watches { watch.arm() }

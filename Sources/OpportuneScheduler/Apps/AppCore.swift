@@ -257,7 +257,8 @@ final class AppCore: @unchecked Sendable {
     let levels = opp_app_levels(raw) | opp_app_levels(runner)
     for pool in engine.pools where pool.mask & levels != 0 {
       // One wake-up for each run token: many jobs may be queued, and each woken worker takes a different one.
-      for _ in 0..<engine.width where opp_has_ready(engine.core, pool.mask) { engine.wake(pool) }
+      let tokens = engine.configuration.runTokens(of: pool.pool, width: engine.width)
+      for _ in 0..<tokens where opp_has_ready(engine.core, pool.mask) { engine.wake(pool) }
     }
   }
 

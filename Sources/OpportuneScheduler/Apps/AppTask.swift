@@ -95,8 +95,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   /// The tree of the task outside of the critical section that this one is for, whose donors count as well.
   let outer: TaskTree?
   let listeners = LinkedStack<DonationNode>()
-  /// The donors. An app is listed once, or twice if two of its threads donated at the same time. Entries are
-  /// removed only when the tree is freed.
+  /// The donors, and who would be one if it stood higher. An app is listed once, or twice if two of its
+  /// threads donated at the same time. Entries are removed only when the tree is freed.
   private let donors = LinkedStack<Donor>()
   /// The number of donations so far; lets `queueAgain()` detect a donation that came meanwhile.
   private let donations = Atomic<UInt64>(0)
@@ -134,6 +134,13 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
       if !state.suspended, state.band > app.state.band { body(donor.app) }
     }
     outer?.forEachDonor { if $0.band > app.band { body($0) } }
+  }
+
+  /// Whether anybody has waited for the task who may come to stand higher. For tests.
+  var isWaitedFor: Bool {
+    var result = false
+    donors.visit { _ in result = true }
+    return result
   }
 
   /// The tree that the calling task's jobs go through. If it has none, the app whose executor it prefers.
@@ -182,21 +189,29 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   }
 
   /// `candidate` waits for the task: where that stands higher, the task's jobs go there as well, from the one
-  /// on that waits for its turn now. Returns whether it has not waited before.
+  /// on that waits for its turn now. Returns whether it has not waited before as one that stands higher.
+  ///
+  /// Who does not stand higher is noted too: it does once this app has left the foreground. Then what the
+  /// task queues from then on goes there as well.
   @discardableResult func donate(to candidate: AppCore, _ producer: OpaquePointer) -> Bool {
+    var donor: Donor?
+    donors.visit { if $0.app === candidate { donor = $0 } }
+    if donor == nil {
+      let new = Donor(candidate)
+      donors.push(new)
+      donor = new
+    }
     guard candidate.band > app.band else {
       requeue(with: Task.currentPriority)
       return false
     }
-    var isKnown = false
-    donors.visit { if $0.app === candidate { isKnown = true } }
-    if !isKnown { donors.push(Donor(candidate)) }
     // seqCst: before the load of `queued`; see queueAgain().
     donations.add(1, ordering: .sequentiallyConsistent)
     // A job that is already queued is donated too.
     queueAgain(producer)
     listeners.tell()
-    return !isKnown
+    // relaxed: of several threads one is the first; nothing else depends on it.
+    return donor?.hasRaised.exchange(true, ordering: .relaxed) == false
   }
 
   /// The identity of the task itself, once it has been queued; else 0.
@@ -251,9 +266,10 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   }
 }
 
-/// An app that has donated its band to a task.
+/// An app that waits for a task, or has waited: it donates its band while that is the higher one.
 private final class Donor: Linked {
   let app: AppCore
+  let hasRaised = Atomic<Bool>(false)
   // Written before the entry is published.
   var below: UInt = 0
 

@@ -130,7 +130,8 @@ final class Monitor: @unchecked Sendable {
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in inbox.fetch() { answerLate(message) }
-    let (given, wanted) = (isWatched ? live + 1 : 0, engine.pools.count * (engine.width + 1) + 1)
+    let tokens = engine.pools.map { engine.configuration.runTokens(of: $0.pool, width: engine.width) }
+    let (given, wanted) = (isWatched ? live + 1 : 0, tokens.reduce(1) { $0 + $1 + 1 })
     begin()
     throw SchedulerError(
       .threadsUnavailable,
@@ -282,6 +283,7 @@ final class Monitor: @unchecked Sendable {
     for waiter in quietWaiters { waiter.wait.end() }
     quietWaiters = []
     endClass(engine)
+    engine.deviceShare.end()
     waitingThread?.end()
     self.engine = nil
     // From here on `apps` does not change. relaxed: see push().

@@ -276,7 +276,9 @@ final class Engine: @unchecked Sendable {
   /// Whether a worker should end: more are parked than the pool can need at once, or the pool has more than
   /// its share.
   func isSurplus(_ pool: PoolState) -> Bool {
-    opp_pool_sleeping(pool.raw) > width * (1 + configuration.demotedLimitPerCore) || pool.takeSurplus()
+    let tokens = configuration.runTokens(of: pool.pool, width: width)
+    return opp_pool_sleeping(pool.raw) > tokens + width * configuration.demotedLimitPerCore
+      || pool.takeSurplus()
   }
 
   // MARK: Ranks and kernel priorities

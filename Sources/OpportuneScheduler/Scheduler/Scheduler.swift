@@ -27,8 +27,9 @@ public final class Scheduler: Sendable {
   /// The settings with which the scheduler was made.
   public var configuration: Configuration { engine.configuration }
 
-  /// Makes a scheduler and starts its threads: for each pool one more than there are usable CPUs, and a
-  /// monitor.
+  /// Makes a scheduler and starts its threads: for each pool one more than may run at once, and a monitor. As
+  /// many may run as there are usable CPUs, and twice as many of the foreground, unless
+  /// ``Configuration/workers`` is fixed.
   ///
   /// The threads sleep until there is work. Where the kernel allows only few threads, fewer are started,
   /// three at least. The foreground then has most of them, and a warning is logged.
@@ -92,8 +93,8 @@ public final class Scheduler: Sendable {
     KernelPriority.monitor([], engine.privileges).applyToNewThread()
   }
 
-  /// How many workers of a pool run at once: the number of usable CPUs or the CPU quota, followed as they
-  /// change, or the fixed setting.
+  /// The number of usable CPUs or the CPU quota, followed as they change, or the fixed setting. So many
+  /// workers of a pool run at once, but twice as many of the foreground unless the setting is fixed.
   public var width: Int { engine.width }
 
   /// Shuts the scheduler down: refuses new closures, runs what is queued, ends the threads.

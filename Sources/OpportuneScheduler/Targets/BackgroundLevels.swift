@@ -49,8 +49,18 @@ package final class DeviceShare: Sendable {
 
   private let value = Atomic<Int>(DeviceShare.whole)
   private let least = Atomic<Int>(DeviceShare.whole)
+  private let hasEnded = Atomic<Bool>(false)
 
   init() {}
+
+  /// The scheduler has ended, and nobody sets this any more: a broker follows the next one's.
+  package var isOver: Bool { hasEnded.load(ordering: .relaxed) }  // relaxed: all there is
+
+  /// The last that the monitor does to it.
+  func end() {
+    eighths = Self.whole
+    hasEnded.store(true, ordering: .relaxed)  // as above
+  }
 
   /// 1 to 8. A reader that sees an old value acts on it until it looks again.
   package internal(set) var eighths: Int {

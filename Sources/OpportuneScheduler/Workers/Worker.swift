@@ -36,7 +36,7 @@ final class Worker: @unchecked Sendable {
   private let realTime: RealTimeForeground?
   private var isInClass = false
   /// CPU time in that class since the last sleep.
-  private var unslept: UInt64 = 0
+  private(set) var unslept: UInt64 = 0
   /// The depth at which the running job began.
   private var depthAtBegin = 0
   /// When the last job ended, if the next is taken right after it; saves a clock reading.
@@ -447,12 +447,12 @@ final class Worker: @unchecked Sendable {
     isInClass = applied.policy == .roundRobin
   }
 
-  /// The job has ended. What the monitor has taken from the class it has counted itself.
+  /// The job has ended. What the monitor has taken from the class it has counted itself, for the share; the
+  /// time without a sleep is the worker's to count, and then a little more than the kernel has.
   private func leave(_ realTime: RealTimeForeground, cpu: UInt64, isCounted: Bool) {
     isInClass = false
-    guard !isCounted else { return }
-    realTime.add(cpu)
     unslept += cpu
+    if !isCounted { realTime.add(cpu) }
   }
 
   /// Gives the thread the kernel priority of demoted work.

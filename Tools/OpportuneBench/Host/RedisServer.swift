@@ -56,7 +56,7 @@ final class RedisConnection {
   private let socket: Int32
 
   init(_ path: String) throws {
-    socket = try UnixSocket.connect(to: path)
+    socket = try StreamSocket.connect(to: .unix(path))
     var limit = timeval(tv_sec: 60, tv_usec: 0)
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
@@ -66,7 +66,7 @@ final class RedisConnection {
   /// The first line of the answer; nil where none came. What follows that line is dropped with the
   /// connection: a value is asked for last.
   func ask(_ command: String) -> String? {
-    guard UnixSocket.send(Array("\(command)\r\n".utf8), to: socket) else { return nil }
+    guard StreamSocket.send(Array("\(command)\r\n".utf8), to: socket) else { return nil }
     var answer: [UInt8] = []
     while !answer.contains(10) {
       var bytes = [UInt8](repeating: 0, count: 4096)
@@ -102,7 +102,7 @@ final class RedisClient {
     watch = opp_bench_watch_open()
     guard watch >= 0 else { throw BenchError.failed("the clients' sockets are not watched", -watch) }
     for number in 0..<Self.connections {
-      let socket = try UnixSocket.connect(to: path)
+      let socket = try StreamSocket.connect(to: .unix(path))
       connections.append(Connection(socket: socket))
       let code = opp_bench_watch_add(watch, socket, UInt32(number))
       guard code == 0 else { throw BenchError.failed("a client's socket is not watched", -code) }
@@ -136,7 +136,7 @@ final class RedisClient {
       number += 1
       let question = Array("GET key:\(random.next() % UInt64(keys))\r\n".utf8)
       connections[index].waiting.append(intended)
-      if !UnixSocket.send(question, to: connections[index].socket) { fault = "it takes no more requests" }
+      if !StreamSocket.send(question, to: connections[index].socket) { fault = "it takes no more requests" }
       schedule.advance()
       receive(until: 0, measured)
     }

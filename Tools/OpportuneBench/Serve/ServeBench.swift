@@ -59,9 +59,11 @@ package struct ServeBench: BlockingBench {
         progress(line(round, tallies[turn], since: start))
         number += 1
         let own = try ServeFolder(folder.path, number)
+        let port = options.sockets == .tcp ? try ReservedPort() : nil
         let setup = ServerSetup(
           contender: contender, source: data.source, segments: try data.linkSegments(into: own.path),
-          folder: own.path, socket: "\(own.path)/socket", cores: machine.cores,
+          folder: own.path, address: port.map { .tcp($0.number) } ?? .unix("\(own.path)/socket"),
+          cores: machine.cores,
           cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full, files: options.files)
         var plan = ServePlan(
           load: load, duration: Nanoseconds(options.secondsOfWindow * 1e9),
@@ -73,7 +75,7 @@ package struct ServeBench: BlockingBench {
           launch: { try launch($0, limit.mebibytes) }, isInterrupted: isInterrupted)
         let outcome: ServeOutcome
         do {
-          outcome = try withExtendedLifetime((folder, own)) { try window.run(setup) }
+          outcome = try withExtendedLifetime((folder, own, port)) { try window.run(setup) }
         } catch let error as BenchError where error.code == .workLost {
           // The others are measured all the same.
           lost.insert(turn)

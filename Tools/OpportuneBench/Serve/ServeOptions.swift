@@ -13,6 +13,7 @@ package struct ServeOptions: Sendable {
   /// Heavy requests at once.
   let heavy: Int
   let files: FileAccess
+  let sockets: ServeAddress.Kind
   /// What a server may have of memory, in MiB.
   let serverMebibytes: Int
   package let trees: [String]
@@ -30,6 +31,7 @@ package struct ServeOptions: Sendable {
   package init(
     contenders: [String] = [], loads: [String] = [], seconds: Double = 120, repeats: Int = 5,
     connections: Int = 32, heavy: Int = 1, files: String = FileAccess.direct.rawValue,
+    sockets: String = ServeAddress.Kind.unix.rawValue,
     serverMebibytes: Int = 192, trees: [String] = [], folder: String = "/var/tmp", nioRival: String? = nil,
     version: String = OpportuneBuild.description
   ) throws(BenchError) {
@@ -44,10 +46,15 @@ package struct ServeOptions: Sendable {
       throw .invalid(
         "--files", files, expected: FileAccess.allCases.map(\.rawValue).joined(separator: " or "))
     }
+    guard let sockets = ServeAddress.Kind(rawValue: sockets) else {
+      throw .invalid(
+        "--sockets", sockets, expected: ServeAddress.Kind.allCases.map(\.rawValue).joined(separator: " or "))
+    }
     self.contenders = try ServeContender.select(contenders, hasRival: nioRival != nil)
     for tree in trees { try Corpus.check(root: tree) }
     self.loads = try BenchError.figures(loads, of: "--load")
     self.files = access
+    self.sockets = sockets
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
     self.nioRival = nioRival
     self.version = version
@@ -58,7 +65,8 @@ package struct ServeOptions: Sendable {
     let heavyOnes =
       heavy == 1 ? "a heavy request each second" : "\(heavy) heavy requests at once each \(heavy) s"
     let reads = files == .cached ? "through the page cache" : "from the device"
-    return "\(connections) connections of typists, \(heavyOnes); queries read the index \(reads)"
+    let tcp = sockets == .tcp ? " over TCP" : ""
+    return "\(connections) connections of typists\(tcp), \(heavyOnes); queries read the index \(reads)"
   }
 
   package static var loadNames: [String] { ServePlan.Load.allCases.map(\.rawValue) }

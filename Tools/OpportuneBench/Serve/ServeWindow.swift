@@ -48,8 +48,8 @@ struct ServeWindow {
   }
 
   private func measure(_ server: any RunningServer, _ setup: ServerSetup) throws -> ServeOutcome {
-    let control = try ServeControl(try connect(setup.socket, server))
-    let generator = try ServeGenerator(plan, questions, socket: setup.socket)
+    let control = try ServeControl(try connect(setup.address, server))
+    let generator = try ServeGenerator(plan, questions, address: setup.address)
     let device = try DeviceWatch(folder: setup.folder)
     defer { _ = device.stop() }
     let begin = SystemClock.now() + 20_000_000
@@ -87,11 +87,11 @@ struct ServeWindow {
   private struct Held: @unchecked Sendable { let generator: ServeGenerator }
 
   /// The server listens once it has opened its index.
-  private func connect(_ path: String, _ server: any RunningServer) throws -> Int32 {
+  private func connect(_ address: ServeAddress, _ server: any RunningServer) throws -> Int32 {
     let deadline = SystemClock.now() + Self.startLimit
     while true {
       do {
-        return try UnixSocket.connect(to: path)
+        return try StreamSocket.connect(to: address)
       } catch {
         if let end = server.end() { throw gone(end) }
         guard SystemClock.now() < deadline else { throw error }
@@ -115,11 +115,11 @@ final class ServeControl {
   deinit { close(socket) }
 
   func statistics() throws -> ServerStatistics {
-    guard UnixSocket.send(ServeRequest(id: 0, kind: .statistics).encoded(), to: socket) else {
+    guard StreamSocket.send(ServeRequest(id: 0, kind: .statistics).encoded(), to: socket) else {
       throw BenchError.failed("the server takes no questions")
     }
     var reader = MessageReader()
-    while UnixSocket.receive(from: socket, into: &reader) != nil {
+    while StreamSocket.receive(from: socket, into: &reader) != nil {
       guard let response = try reader.nextResponse() else { continue }
       if let told = ServerStatistics(response.counters) { return told }
     }

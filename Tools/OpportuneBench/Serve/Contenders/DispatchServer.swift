@@ -13,7 +13,7 @@ final class DispatchServer: SearchServer, @unchecked Sendable {
   func start(_ setup: ServerSetup) async throws {
     let engine = try await SearchEngine(setup)
     self.engine = engine
-    listener = try UnixSocket.accept(at: setup.socket, .userInteractive, into: sockets) { [self] in
+    listener = try StreamSocket.accept(at: setup.address, .userInteractive, into: sockets) { [self] in
       serve($0, engine)
     }
     guard setup.hasBackground else { return }
@@ -44,10 +44,12 @@ final class DispatchServer: SearchServer, @unchecked Sendable {
     let source = DispatchSource.makeReadSource(fileDescriptor: socket, queue: queue)
     let connection = Connection()
     source.setEventHandler {
-      guard UnixSocket.receive(from: socket, into: &connection.reader) != nil else { return source.cancel() }
+      guard StreamSocket.receive(from: socket, into: &connection.reader) != nil else {
+        return source.cancel()
+      }
       do {
         while let request = try connection.reader.nextRequest() {
-          ThreadExecutor.run { UnixSocket.send(await engine.answer(request).encoded(), to: socket) }
+          ThreadExecutor.run { StreamSocket.send(await engine.answer(request).encoded(), to: socket) }
         }
       } catch {
         source.cancel()

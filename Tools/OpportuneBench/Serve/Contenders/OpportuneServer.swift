@@ -60,7 +60,7 @@ final class OpportuneServer: SearchServer, @unchecked Sendable {
         popularity: StrandPopularity(try queries.makeStrand(named: "popularity")),
         standing: { [self] in standing(await scheduler.statistics()) })
     }.value
-    let listener = try await foreground.listen(on: .unix(setup.socket))
+    let listener = try await foreground.listen(on: SocketAddress(setup.address))
     queries.task {
       for try await connection in listener {
         queries.task { try await Self.serve(connection, foreground, engine, in: queries) }
@@ -159,4 +159,14 @@ private actor StrandPopularity: Popularity {
 
   func note(_ term: [UInt8]) { terms.note(term) }
   func age(_ count: Int) -> [[UInt8]] { terms.age(count) }
+}
+
+extension SocketAddress {
+  fileprivate init(_ address: ServeAddress) {
+    self =
+      switch address {
+      case .unix(let path): .unix(path)
+      case .tcp(let port): .ipv4("127.0.0.1", port: port)
+      }
+  }
 }

@@ -4,8 +4,8 @@ import Glibc
 /// (`--nio-rival`). What it is asked and what it answers are bytes; who asks waits.
 package final class RivalEngine: Sendable {
   private let engine: SearchEngine
-  /// The path of the Unix socket that clients connect to.
-  package let socket: String
+  /// Where clients connect to.
+  package let address: ServeAddress
   /// CPUs that the process may use.
   package let cores: Int
   /// Threads of background that are wanted; 0 under an idle load.
@@ -13,7 +13,7 @@ package final class RivalEngine: Sendable {
 
   private init(_ setup: ServerSetup) async throws {
     engine = try await SearchEngine(setup)
-    socket = setup.socket
+    address = setup.address
     cores = setup.cores
     backgroundThreads = setup.hasBackground ? setup.indexers + 1 : 0
   }

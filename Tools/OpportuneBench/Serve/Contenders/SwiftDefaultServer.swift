@@ -14,7 +14,7 @@ final class SwiftDefaultServer: SearchServer, @unchecked Sendable {
   func start(_ setup: ServerSetup) async throws {
     let engine = try await SearchEngine(setup, runtime: TaskRuntime())
     self.engine = engine
-    listener = try UnixSocket.accept(at: setup.socket, .userInitiated, into: sockets) { [self] in
+    listener = try StreamSocket.accept(at: setup.address, .userInitiated, into: sockets) { [self] in
       serve($0, engine)
     }
     guard setup.hasBackground else { return }
@@ -55,7 +55,7 @@ final class SwiftDefaultServer: SearchServer, @unchecked Sendable {
         reader.append(bytes)
         do {
           while let request = try reader.nextRequest() {
-            UnixSocket.send(await engine.answer(request).encoded(), to: socket)
+            StreamSocket.send(await engine.answer(request).encoded(), to: socket)
           }
         } catch {
           break serving

@@ -21,7 +21,7 @@ final class ThreadServer: SearchServer, @unchecked Sendable {
   func start(_ setup: ServerSetup) async throws {
     let engine = try await SearchEngine(setup)
     self.engine = engine
-    let listening = try UnixSocket.listen(at: setup.socket)
+    let listening = try StreamSocket.listen(at: setup.address)
     _ = sockets.add(listening)
     if isTuned {
       let queue = JobQueue()
@@ -68,7 +68,7 @@ final class ThreadServer: SearchServer, @unchecked Sendable {
   private func serve(_ socket: Int32, _ engine: SearchEngine) {
     ThreadExecutor.run { [self] in
       var reader = MessageReader()
-      while UnixSocket.receive(from: socket, into: &reader) != nil {
+      while StreamSocket.receive(from: socket, into: &reader) != nil {
         // What is malformed ends its connection, as what follows cannot be read.
         guard (try? await answer(&reader, socket, engine)) != nil else { break }
       }
@@ -82,12 +82,12 @@ final class ThreadServer: SearchServer, @unchecked Sendable {
         // Its thread waits meanwhile: a client sees its answers in order.
         let answered = Gate()
         let isTaken = heavy.push {
-          ThreadExecutor.run { UnixSocket.send(await engine.answer(request).encoded(), to: socket) }
+          ThreadExecutor.run { StreamSocket.send(await engine.answer(request).encoded(), to: socket) }
           answered.open()
         }
         if isTaken { answered.wait() }
       } else {
-        UnixSocket.send(await engine.answer(request).encoded(), to: socket)
+        StreamSocket.send(await engine.answer(request).encoded(), to: socket)
       }
     }
   }

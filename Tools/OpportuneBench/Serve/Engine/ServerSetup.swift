@@ -7,7 +7,7 @@ struct ServerSetup: Codable, Sendable {
   var segments: [String]
   /// For what the server writes.
   var folder: String
-  var socket: String
+  var address: ServeAddress
   /// CPUs that the process may use.
   var cores: Int
   /// For blocks in memory.

@@ -42,13 +42,13 @@ final class ServeGenerator {
   }
 
   /// Connects all clients.
-  init(_ plan: ServePlan, _ questions: ServeQuestions, socket path: String) throws {
+  init(_ plan: ServePlan, _ questions: ServeQuestions, address: ServeAddress) throws {
     self.plan = plan
     self.questions = questions
     watch = opp_bench_watch_open()
     guard watch >= 0 else { throw BenchError.failed("no watch over the clients' sockets", -watch) }
     for index in 0..<plan.connections {
-      let socket = try UnixSocket.connect(to: path)
+      let socket = try StreamSocket.connect(to: address)
       _ = fcntl(socket, F_SETFL, O_NONBLOCK)
       connections.append(Connection(socket: socket))
       let code = opp_bench_watch_add(watch, socket, UInt32(index))
@@ -169,7 +169,8 @@ final class ServeGenerator {
 
   private func take(_ index: Int, _ now: Nanoseconds) {
     guard connections[index].isOpen else { return }
-    guard UnixSocket.receive(from: connections[index].socket, into: &connections[index].reader) != nil else {
+    guard StreamSocket.receive(from: connections[index].socket, into: &connections[index].reader) != nil
+    else {
       if errno != EAGAIN { end(index) }
       return
     }

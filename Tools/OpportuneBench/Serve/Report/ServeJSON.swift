@@ -34,6 +34,7 @@ package enum ServeJSON {
     let connections: Int
     let heavy: Int
     let files: FileAccess
+    let sockets: ServeAddress.Kind
     let serverMebibytes: Int
     let trees: [String]
     let folder: String
@@ -44,7 +45,7 @@ package enum ServeJSON {
       loads = options.loads.map(\.rawValue)
       (seconds, repeats) = (options.seconds, options.repeats)
       (connections, heavy, files) = (options.connections, options.heavy, options.files)
-      serverMebibytes = options.serverMebibytes
+      (sockets, serverMebibytes) = (options.sockets, options.serverMebibytes)
       (trees, folder, nioRival) = (options.trees, options.folder, options.nioRival)
     }
   }

@@ -2,11 +2,13 @@ import Dispatch
 import Glibc
 import OpportuneBase
 
-/// Stream sockets by path, as plain programs use them.
-enum UnixSocket {
-  static func listen(at path: String) throws -> Int32 {
-    try make(path) { socket, address, length in
-      bind(socket, address, length) == 0 && Glibc.listen(socket, 256) == 0
+/// Stream sockets, as plain programs use them.
+enum StreamSocket {
+  static func listen(at address: ServeAddress) throws -> Int32 {
+    try address.makeSocket { socket, address, length in
+      var isOn: Int32 = 1
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
+      return bind(socket, address, length) == 0 && Glibc.listen(socket, 256) == 0
     }
   }
 
@@ -14,10 +16,10 @@ enum UnixSocket {
   ///
   /// - Parameter serve: gets each socket that `sockets` has taken.
   static func accept(
-    at path: String, _ quality: DispatchQoS.QoSClass, into sockets: OpenSockets,
+    at address: ServeAddress, _ quality: DispatchQoS.QoSClass, into sockets: OpenSockets,
     _ serve: @escaping @Sendable (Int32) -> Void
   ) throws -> any DispatchSourceRead {
-    let listening = try listen(at: path)
+    let listening = try listen(at: address)
     _ = fcntl(listening, F_SETFL, O_NONBLOCK)
     let source = DispatchSource.makeReadSource(fileDescriptor: listening, queue: .global(qos: quality))
     source.setEventHandler {
@@ -32,24 +34,8 @@ enum UnixSocket {
     return source
   }
 
-  static func connect(to path: String) throws -> Int32 {
-    try make(path) { Glibc.connect($0, $1, $2) == 0 }
-  }
-
-  private static func make(
-    _ path: String, _ body: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Bool
-  ) throws -> Int32 {
-    guard let address = UnixSocketAddress(path) else {
-      throw EngineError(.system(ENAMETOOLONG), "no socket can be at '\(path)'")
-    }
-    let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    guard socket >= 0 else { throw EngineError.failed("no socket was made") }
-    guard address.withPointer({ body(socket, $0, $1) }) else {
-      let error = EngineError.failed("'\(path)'")
-      close(socket)
-      throw error
-    }
-    return socket
+  static func connect(to address: ServeAddress) throws -> Int32 {
+    try address.makeSocket { Glibc.connect($0, $1, $2) == 0 }
   }
 
   /// Sends all of it; false where the peer has gone.
