@@ -3,28 +3,28 @@
  * whole state:
  *
  *     bits  0-7   VOLATILE  may be taken while PINS is 0. Set and cleared by the owner.
- *                 PURGED    the current bank is zero, the content gone. Set by a reclaimer, cleared by
- *                           filled().
+ *                 PURGED    the current bank is zero, the content gone. Set by who loses the content: an
+ *                           eager reclaimer or a pin. Cleared by filled() and open().
  *                 LAZY      the pages of the current bank were, or are being, returned by MADV_FREE: any may
- *                           be zero. Set by a lazy reclaimer; cleared by the pin that finds out which pages
- *                           are zero, or by an eager reclaimer.
+ *                           be zero. Set by a lazy reclaimer; cleared by a pin, by an eager reclaimer, or
+ *                           by the lazy one where the kernel refused.
  *                 FILLING   one holder of a pin fills the current bank, or resolves what LAZY left of it.
  *                           Cleared by that holder only.
  *                 PURGING   a reclaimer works on a bank: the current one if LAZY is set, else the other one.
  *                           Cleared by the reclaimer only, when that bank is as LAZY says, or zero.
  *                 BANK      which bank is current.
  *                 CLOSED    the region is closed. Set by close(), cleared by the next open().
- *                 BROKEN    the kernel took a bank back neither way: no reclaimer begins again.
- *     bits  8-31  GENERATION  grows with every loss and opening, within its bits: an old state never recurs.
+ *                 BROKEN    the kernel refused to drop a bank's pages: no reclaimer begins again.
+ *     bits  8-31  GENERATION  grows with every loss and opening: an old state recurs after 2^24 of them.
  *     bits 32-63  PINS      at the top, so that a pin is one addition without a carry into other fields.
  *
  * Invariants:
  *  1. A reclaimer begins only by exchanging a word with PINS, FILLING and PURGING all 0; no reclaimer begins
  *     while PINS is not 0. So a bank that a pin has got is not changed until the unpin, and there is at most
  *     one reclaimer.
- *  2. With PURGING clear, the other bank is zero. An eager reclaimer therefore makes it current in the step
- *     that begins the taking. The next pin has zero memory at once, and never waits for the reclaimer. The
- *     reclaimer works on a bank that no pin can get until PURGING is clear again.
+ *  2. With PURGING and BROKEN clear, the other bank is zero. An eager reclaimer therefore makes it current in
+ *     the step that begins the taking. The next pin has zero memory at once, and never waits for the
+ *     reclaimer. The reclaimer works on a bank that no pin can get until PURGING is clear again.
  *  3. A pin during a lazy taking does the same for itself: it makes the other bank current, and the content
  *     counts as lost. The reclaimer sees at its end that LAZY is clear, and returns that bank eagerly.
  *  4. FILLING is only set by a holder of a pin, so no reclaimer begins while it is set.

@@ -13,7 +13,7 @@
 
 static bool is_pollable(int fd) {
     int32_t kind = opp_file_kind(fd);
-    /* Not only pipes, sockets and terminals: an eventfd, for example, has no type at all. */
+    /* An eventfd has no file type, so all but files, folders and block devices count. */
     return kind >= 0 && !S_ISREG(kind) && !S_ISBLK(kind) && !S_ISDIR(kind);
 }
 
@@ -76,8 +76,8 @@ static int32_t accept_now(const opp_ring_op *op) {
     return ring_call(op);
 }
 
-/* For files without RWF_NOWAIT: writes what a pipe accepts without waiting when poll(2) says that it is
- * writable. */
+/* Tries with RWF_NOWAIT. Where the file knows none, writes at most PIPE_BUF bytes once poll(2) says that it
+ * is writable: so much a pipe accepts then without waiting. */
 static int32_t write_now(const opp_ring_op *op) {
     opp_ring_op now = *op;
     now.flags |= RWF_NOWAIT;
@@ -87,7 +87,12 @@ static int32_t write_now(const opp_ring_op *op) {
     if (ready < 0) return ready;
     now.flags = op->flags;
     struct iovec first = {.iov_base = (void *)(uintptr_t)op->address, .iov_len = op->length};
-    if (op->code == OPP_RING_WRITEV) first = *(const struct iovec *)(uintptr_t)op->address;
+    if (op->code == OPP_RING_WRITEV) {
+        const struct iovec *vectors = (const struct iovec *)(uintptr_t)op->address;
+        uint64_t i = 0;
+        while (i + 1 < op->length && vectors[i].iov_len == 0) i++; /* nothing written would be the end */
+        first = vectors[i];
+    }
     now.code = OPP_RING_WRITE;
     now.address = (uintptr_t)first.iov_base;
     now.length = (uint32_t)(first.iov_len < PIPE_BUF ? first.iov_len : PIPE_BUF);

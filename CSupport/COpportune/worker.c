@@ -15,11 +15,12 @@
  *      among the demoted, in SPARE (and CALLED, where it was called for that) the call of the spare worker.
  *      If a step of the word gives something up, the thread that made the step returns it, and no other. What
  *      a step adds was acquired before.
- *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN and CALLED, and to IDLE; and from RUNNING to
- *      DEMOTED, or to HANDED_OFF and back, where its job waits. The monitor steps only between RUNNING or
- *      SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step, each does so by
- *      compare-and-swap.
- *  W3  The version above the state grows with each step from holding nothing to RUNNING, SPARE or DEMOTED. So
+ *  W2  Who has cleared a worker's bit steps from PARKED to WOKEN, CALLED, CLOSED or APPOINTED. The worker's
+ *      own thread steps from these, from IDLE, and from PARKED where it has cleared the bit itself; to IDLE;
+ *      and from RUNNING to DEMOTED, or to HANDED_OFF and back, where its job waits. The monitor steps from
+ *      RUNNING and SPARE to HANDED_OFF or SUNK, between these two, and from DEMOTED to HANDED_OFF. Where two
+ *      may step, each does so by compare-and-swap.
+ *  W3  The version above the state grows with each step from below RUNNING to RUNNING, SPARE or DEMOTED. So
  *      if a thread reads the same word twice, with a state below RUNNING, no job began in between.
  *
  * Why that suffices. A job begins only in a state that the worker's thread set itself, so a step of the

@@ -27,7 +27,9 @@ struct opp_worker {
     opp_consumer *consumer;                           /* set by opp_worker_begin() */
     /* The worker's own fields. Its waker reads `version`, which was published with the bit. */
     uint32_t version; /* the part of the word above the state */
-    opp_worker_state set; /* the state that the worker set last; the monitor may have changed it since */
+    /* what the worker's own thread has stepped to, but for a wait inside of a job; the word may say
+     * otherwise, by the monitor or by that wait */
+    opp_worker_state set;
     opp_turn turn;
     uint32_t picks;
     /* how many searches in succession were vain; and how many of the next are skipped for that */

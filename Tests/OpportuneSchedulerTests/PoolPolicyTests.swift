@@ -327,17 +327,24 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
 
   // R-CPU-02 R-CPU-06
   @Test func whoseAppChangesItsBandFollows() {
-    let (pool, sight) = (Pool(), Scripted())
-    let steps = { PoolPolicy.bandSteps(for: pool.seen(), sight) }
+    var pool = Pool()
+    let sight = Scripted()
+    func steps() -> [PoolPolicy.Step] { pool.policy.bandSteps(for: pool.seen(), sight) }
     #expect(steps() == [])
     sight.bandOfApp = .background
     #expect(steps() == [.setBand(0, .background), .leavePool(0)])
+    #expect(steps() == [], "it has followed")
+    sight.bandOfApp = .foreground
+    #expect(steps() == [.setBand(0, .foreground)], "within the same job")
     sight.poolOfBackground = .foreground
+    sight.bandOfApp = .background
     #expect(steps() == [.setBand(0, .background)], "the same workers run both")
+    pool.policy.forget(0)
+    #expect(steps() == [.setBand(0, .background)], "a new worker")
     sight.bandOfApp = nil
     #expect(steps() == [], "the app has ended")
     sight.bandOfApp = .background
-    #expect(PoolPolicy.bandSteps(for: pool.seen(for: nil), sight) == [], "it is inside no job")
+    #expect(pool.policy.bandSteps(for: pool.seen(for: nil), sight) == [], "it is inside no job")
   }
 
   // R-CPU-06

@@ -315,4 +315,23 @@ import Testing
     for _ in 0..<20 { #expect(await other.task { sched_getscheduler(0) }.value == 0) }
     try await scheduler.shutdown()
   }
+
+  // R-CPU-10 R-CPU-01
+  @Test(.enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"))
+  func aRunningJobComesBackWithItsApp() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
+    let app = try scheduler.makeApp(named: "app")
+    let seen = Record<Bool>()
+    try app.submit {
+      seen.add(true)
+      seen.add(spin { sched_getscheduler(opp_thread_id()) == schedIdle })
+      seen.add(spin { sched_getscheduler(opp_thread_id()) == 0 })
+    }
+    _ = await seen.reaching(1)
+    try app.setBand(.background)
+    _ = await seen.reaching(2)
+    try app.setBand(.foreground)
+    #expect(await seen.reaching(3) == [true, true, true])
+    try await scheduler.shutdown()
+  }
 }

@@ -271,6 +271,13 @@ static void test_sockets(void) {
                         .length = 4}), -EPIPE);
     CHECK((one(ring, (opp_ring_op){.code = OPP_RING_POLL, .fd = server, .flags = POLLIN}) & POLLIN) != 0);
     close(client), close(server), close(listener);
+    /* A file that knows no RWF_NOWAIT: where the first vector is empty, the next is written. */
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    struct iovec vectors[2] = {{.iov_base = text, .iov_len = 0}, {.iov_base = text, .iov_len = 4}};
+    opp_ring_op write = {.code = OPP_RING_WRITEV, .fd = terminal, .address = ADDRESS(vectors), .length = 2,
+                         .offset = UINT64_MAX};
+    if (terminal >= 0) CHECK_EQUAL(one(ring, write), 4);
+    close(terminal);
     opp_ring_destroy(ring);
 }
 

@@ -152,7 +152,7 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
 
 /*
  * Queues `job`. The producer's own thread only; never blocks. Returns the level at which it is ready (0 to
- * 63), OPP_LEVEL_NONE, or -ENOMEM, in which case nothing was queued.
+ * 63), OPP_LEVEL_NONE, or, where nothing was queued, -EINVAL (rank out of range) or -ENOMEM.
  */
 OPP_MUST_USE int opp_push(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank, opp_job job);
 

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import OpportuneApps
 
-/// What one app may not use, or not as it likes, while it is in background.
+/// What one app may use only in part, or not at all, while it is in background.
 ///
 /// Used by one thread at a time.
 final class AppLimits {
@@ -31,7 +31,7 @@ final class AppLimits {
     (self.deniesNetwork, self.storage) = (deniesNetwork, storage)
   }
 
-  /// What it may use all the same by now, for people.
+  /// For people: the limits that could not be set, and the devices that it holds open.
   var notes: [String] {
     let all = Part.allCases.map { lacks[$0] } + [storage.lack]
     return (isBehind ? all.compactMap { $0?.message } : []) + (held.map { [$0] } ?? [])
@@ -43,11 +43,11 @@ final class AppLimits {
   /// - Parameter members: its processes; those are looked at that may have devices open.
   func set(_ restrictions: Restrictions, members: () -> [pid_t]) {
     isBehind = restrictions.cpu == .background
-    // Of what does not run nothing changes: it is in background, or is to end as it was.
+    // An app that does not run keeps its limits.
     if restrictions.storage != .none {
       storage.set(isLimited: restrictions.storage == .background, members: members)
     }
-    // What is frozen keeps its connections: its peers wait. What is dropped for long costs seconds later.
+    // A frozen app stays online: its peers wait, while dropped packets would cost seconds later.
     let goesOffline = deniesNetwork && restrictions.network == .background
     if goesOffline != isOffline {
       isOffline = goesOffline
@@ -69,7 +69,7 @@ final class AppLimits {
     do throws(LimitLack) { links[part] = try limits.attach(program, to: group) } catch { lacks[part] = error }
   }
 
-  /// As without a host.
+  /// Lifts all limits.
   ///
   /// - Parameter members: its processes.
   func lift(_ members: [pid_t]) {

@@ -6,9 +6,9 @@ internal import OpportuneMemory
 /// that nothing is polled.
 ///
 /// The kernel ends processes of such a group before the machine's pressure tells of anything, so the group's
-/// own words are needed: when its use crosses a share of the limit, and when it must reclaim with little
-/// success, as where files' pages fill it up to the limit anyway. Either is a reason to look, and use without
-/// the pages that can be dropped decides.
+/// own words are needed: when its use crosses a share of the limit, or grows beyond, and when it must reclaim
+/// with little success, as where files' pages fill it up to the limit anyway. Either is a reason to look, and
+/// use without the pages that can be dropped decides.
 package final class GroupPressure: Sendable {
   /// Of the limit: from there on memory is short.
   static let share = 0.9
@@ -40,8 +40,12 @@ package final class GroupPressure: Sendable {
     descriptor = opp_host_event_open()
     let what = "no warnings of the limit of '\(folder)'"
     guard descriptor >= 0 else { throw ProcessHostError(.system(what, -descriptor)) }
-    let threshold = UInt64(Double(reading.capacity) * Self.share)
-    for (file, when) in [("memory.usage_in_bytes", "\(threshold)"), ("memory.pressure_level", "medium")] {
+    // Several, since at the first one what is counted as in use may still be behind, or have pages in it that
+    // can be dropped: the next tells that it has grown.
+    let thresholds = stride(from: Self.share, to: 1, by: 0.01).map {
+      ("memory.usage_in_bytes", "\(UInt64(Double(reading.capacity) * $0))")
+    }
+    for (file, when) in thresholds + [("memory.pressure_level", "medium")] {
       let number = Self.register(descriptor, "\(folder)/\(file)", when, "\(folder)/cgroup.event_control")
       // Not every kernel has the second file, and the first tells of most.
       if number != 0, file == "memory.usage_in_bytes" { throw ProcessHostError(.system(what, number)) }

@@ -43,7 +43,9 @@ extension AppTask where Failure == any Error {
   ///
   /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
   /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
-  /// donate; each counts while it is not suspended.
+  /// donate; each counts while it is not suspended. A caller of the same band donates it once the task's app
+  /// has left that band: what the task queues from then on goes there, and requests for files and sockets
+  /// that it has queued move up.
   ///
   /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
   /// queue. A slice that is already running is not changed. A task that this task is already waiting for is
@@ -70,7 +72,9 @@ extension AppTask where Failure == Never {
   ///
   /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
   /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
-  /// donate; each counts while it is not suspended.
+  /// donate; each counts while it is not suspended. A caller of the same band donates it once the task's app
+  /// has left that band: what the task queues from then on goes there, and requests for files and sockets
+  /// that it has queued move up.
   ///
   /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
   /// queue. A slice that is already running is not changed. A task that this task is already waiting for is

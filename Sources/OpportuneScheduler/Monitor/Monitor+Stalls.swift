@@ -69,8 +69,8 @@ extension Monitor {
       lower(worker, reading, from: from, to: to, engine)
       return replace(worker, reading, in: room, engine)
     case .yield:
-      _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
       guard replace(worker, reading, in: room, engine) else { return false }
+      _ = worker.report.setPriority(.longForeground(engine.privileges), during: reading)
       worker.pool.yielded.add(1, ordering: .relaxed)  // a statistic
       return true
     case .sink, .sinkStarving: return replace(worker, reading, in: room, engine)
@@ -86,14 +86,15 @@ extension Monitor {
       return true
     case .setBand(_, let band), .raise(_, let band):
       let level = engine.configuration.bands.level(band: band, rank: reading.rank)
-      let depth = if case .raise = step { 0 } else { reading.depth }
+      // It may have been lowered since it began.
+      let depth = if case .raise = step { 0 } else { sight.seen.depth }
       return worker.report.setPriority(
         engine.priority(of: worker.pool.pool, level: level, depth: depth), during: reading)
     case .leavePool: return replace(worker, reading, engine)
     case .endTrial:
       let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
       _ = worker.report.setPriority(
-        engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
+        engine.priority(of: worker.pool.pool, level: level, depth: sight.seen.depth), during: reading)
       engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
       if worker.report.isStillInside(reading) { worker.endTrial() }
       return true

@@ -129,7 +129,7 @@ extension Monitor {
     for pool in engine.pools {
       for case let worker? in pool.workers {
         let sight = WorkerSight(worker, engine)
-        for step in PoolPolicy.bandSteps(for: sight.seen, sight) { carryOut(step, sight) }
+        for step in pool.policy.bandSteps(for: sight.seen, sight) { carryOut(step, sight) }
       }
     }
   }

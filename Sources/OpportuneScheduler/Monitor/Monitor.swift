@@ -55,7 +55,8 @@ final class Monitor: @unchecked Sendable {
 
   private static let locksMask: UInt32 = 1 << Alarm.locks.rawValue | 1 << Alarm.locksLate.rawValue
 
-  // Alarms and inbox are thread-safe; all other state belongs to the monitor's thread.
+  // Any thread: alarms, inbox, the atomics and `lockCounts`; and `quantum`, `spareDelay` and `classQuantum`,
+  // which are set before the first worker starts. All other state belongs to the monitor's thread.
   let alarms: OpaquePointer
   private let inbox: Inbox<Message>
   private let nextFire = Atomic<UInt64>(.max)

@@ -176,6 +176,8 @@ package struct PoolPolicy: Sendable {
   private var seenJobs: (count: UInt64, time: UInt64, at: UInt64)?
   /// The running jobs at the last look in a quantum.
   var running: [Int: Running] = [:]
+  /// The band to which the worker's job has followed its app.
+  private var followed: [Int: (job: UInt64, band: Band)] = [:]
   /// The CPU time of the pool's workers when extra room was last made.
   var cpuAtExtra: UInt64 = 0
   /// The delay of the spare worker at the last look at a pool in which something waited, in nanoseconds.
@@ -187,6 +189,7 @@ package struct PoolPolicy: Sendable {
   package mutating func forget(_ slot: Int) {
     looks[slot] = nil
     running[slot] = nil
+    followed[slot] = nil
   }
 
   // MARK: Lengths of time
@@ -448,9 +451,13 @@ package struct PoolPolicy: Sendable {
 
   // MARK: Changes of band
 
-  /// Looks at a worker whose job's app may have changed its band since the job began.
-  package static func bandSteps(for worker: Seen, _ sight: some PoolSight) -> [Step] {
-    guard let job = worker.job, let band = sight.bandOfApp, band != job.band else { return [] }
+  /// Looks at a worker whose job's app may have changed its band, since the job began or since the last such
+  /// change.
+  package mutating func bandSteps(for worker: Seen, _ sight: some PoolSight) -> [Step] {
+    guard let job = worker.job, let band = sight.bandOfApp else { return [] }
+    let last = followed[worker.slot].flatMap { $0.job == job.sequence ? $0.band : nil }
+    guard band != last ?? job.band else { return [] }
+    followed[worker.slot] = (job.sequence, band)
     let priority = Step.setBand(worker.slot, band)
     return sight.isOfAnotherPool(in: band) ? [priority, .leavePool(worker.slot)] : [priority]
   }
