@@ -23,7 +23,7 @@ opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8
         consumer->core = core;
     }
     OPP_ASSERT(consumer->core == core);
-    consumer->own = own;
+    opp_store(&consumer->own, own, release); /* [own] */
     consumer->memory = (opp_queue_memory){0};
     consumer->last.level = OPP_LEVEL_NONE;
     consumer->distance = NULL;
@@ -65,8 +65,10 @@ void opp_consumer_leave_app(opp_consumer *consumer) {
 }
 
 void opp_consumer_set_group(opp_consumer *consumer, uint32_t group) {
-    /* relaxed: a preference; no other data depends on it */
-    opp_store(&consumer->own->group, group, relaxed);
+    /* [own] acquire: the producer is filled in. The monitor may come so late that the worker has ended and
+     * another has its consumer; producers are never freed, and it then costs that one a preference.
+     * relaxed: no other data depends on it. */
+    opp_store(&opp_load(&consumer->own, acquire)->group, group, relaxed);
 }
 
 void opp_consumer_end_turn(opp_consumer *consumer) {

@@ -104,7 +104,7 @@ struct opp_core {
 
 struct opp_consumer {
     opp_core *core;
-    opp_producer *own;
+    _Atomic(opp_producer *) own; /* a late monitor may read it: opp_consumer_set_group() */
     const uint8_t *distance;
     struct {
         opp_app *app;

@@ -9,6 +9,9 @@
  */
 #include "runq.h"
 
+/* relaxed: the consumer's own thread has written it. */
+static inline opp_producer *own_of(const opp_consumer *consumer) { return opp_load(&consumer->own, relaxed); }
+
 /*
  * The app was suspended or moved during the take. Returns whether the job may still run, at a level that the
  * caller asked for. If not, it returns to the front of its rank, where the app's next take finds it first.
@@ -19,7 +22,7 @@ static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, uint64_t s
     taken->band = state_band(state);
     taken->level = level_of(core, state, taken->rank);
     if (!(state & STATE_SUSPENDED) && levels & 1ull << taken->level) return true;
-    int result = opp_app_give_back(consumer->own, app, taken->rank, taken->job);
+    int result = opp_app_give_back(own_of(consumer), app, taken->rank, taken->job);
     /* No memory to return it: running the job is better than losing it. */
     if (result < 0) return true;
     consumer_announce(consumer, NULL);
@@ -48,7 +51,7 @@ static bool rank_take(opp_consumer *consumer, rank_queues *queues, unsigned rank
     /* relaxed: the thread that set the ready bit had seen the queue */
     opp_queue *queue = opp_load(&queues->queue[rank], relaxed);
     if (queue == NULL) return false;
-    if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job,
+    if (queue_remove(queue, &consumer->memory, own_of(consumer), consumer->distance, 1, &taken->job,
                      &taken->stolen)) return true;
     ready_bit ready = ready_bit_at(queues->ranks, rank);
     if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, opp_queue_count(queue) != 0);
@@ -201,7 +204,7 @@ static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t l
         if (!last_is_alone(consumer)) return false;
         consumer->turn[number] = 0;
     }
-    if (!queue_remove(consumer->last.queue, &consumer->memory, consumer->own, consumer->distance, 1,
+    if (!queue_remove(consumer->last.queue, &consumer->memory, own_of(consumer), consumer->distance, 1,
                       &taken->job, &taken->stolen))
         return false;
     consumer->turn[number]++;
