@@ -117,6 +117,8 @@ void history_back_begins(uint32_t number) {
 
 void history_back_ends(uint32_t number, int result) {
     item *item = &H.items[number];
+    /* Another take had the job meanwhile, and has given it back again: what is noted is of that one. */
+    if (result >= 0 && item->back.thread != oppx_thread()) return;
     event_end(&item->back);
     if (result >= 0) {
         item->back_level = result;
