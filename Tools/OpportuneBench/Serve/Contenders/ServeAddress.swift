@@ -41,7 +41,8 @@ package enum ServeAddress: Sendable, Codable, Equatable {
     return socket
   }
 
-  fileprivate static func set(_ socket: Int32, _ level: Int32, _ option: Int32) {
+  /// Turns an option on.
+  static func set(_ socket: Int32, _ level: Int32, _ option: Int32) {
     var isOn: Int32 = 1
     setsockopt(socket, level, option, &isOn, socklen_t(MemoryLayout<Int32>.size))
   }

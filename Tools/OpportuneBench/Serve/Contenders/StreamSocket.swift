@@ -6,8 +6,7 @@ import OpportuneBase
 enum StreamSocket {
   static func listen(at address: ServeAddress) throws -> Int32 {
     try address.makeSocket { socket, address, length in
-      var isOn: Int32 = 1
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
+      ServeAddress.set(socket, SOL_SOCKET, SO_REUSEADDR)
       return bind(socket, address, length) == 0 && Glibc.listen(socket, 256) == 0
     }
   }
