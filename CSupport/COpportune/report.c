@@ -35,7 +35,8 @@ struct opp_report {
     _Alignas(OPP_LINE) _Atomic(uint64_t) sequence;
     _Atomic(uint64_t) identity;
     _Atomic(opp_app *) app;
-    _Atomic(uint64_t) place; /* band, rank, base, real-time, depth */
+    _Atomic(uint64_t) standing; /* band, rank, base, real-time, depth */
+    _Atomic(uint64_t) priority;
     _Atomic(uint64_t) start;
     _Atomic(uint64_t) cpu_before, wait_before;
     _Atomic(int64_t) switches_before;
@@ -72,7 +73,7 @@ void opp_report_start(opp_report *report, int32_t thread, opp_thread_meter *mete
     opp_store(&report->thread, thread, release);
 }
 
-static uint64_t place_of(const opp_report_job *job) {
+static uint64_t standing_of(const opp_report_job *job) {
     return (uint64_t)job->depth << 32 | (uint64_t)job->is_real_time << 24 | (uint64_t)job->base << 16
         | (uint64_t)job->rank << 8 | job->band;
 }
@@ -83,7 +84,8 @@ void opp_report_begin(opp_report *report, const opp_report_job *job) {
     /* [fields] release, each: no field of this job is seen before the even number that ended the last job.
      * Pairs with the acquire loads of opp_report_read(): who reads one of these reads that number, or a later
      * one, when it reads it again. */
-    opp_store(&report->place, place_of(job), release);
+    opp_store(&report->standing, standing_of(job), release);
+    opp_store(&report->priority, job->priority, release);
     opp_store(&report->identity, job->identity, release);
     opp_store(&report->app, job->app, release);
     opp_store(&report->start, job->start, release);
@@ -165,7 +167,7 @@ bool opp_report_read(const opp_report *report, opp_reading *reading) {
     uint64_t sequence = opp_load(&report->sequence, seq_cst); /* [job] */
     if (!(sequence & 1)) return false;
     /* [fields] acquire, each: the second read of the number comes after them. */
-    uint64_t place = opp_load(&report->place, acquire);
+    uint64_t standing = opp_load(&report->standing, acquire);
     *reading = (opp_reading){
         .sequence = sequence,
         .job = {
@@ -175,8 +177,9 @@ bool opp_report_read(const opp_report *report, opp_reading *reading) {
             .cpu_before = opp_load(&report->cpu_before, acquire),
             .wait_before = opp_load(&report->wait_before, acquire),
             .switches_before = opp_load(&report->switches_before, acquire),
-            .depth = (uint32_t)(place >> 32), .is_real_time = place >> 24 & 1, .base = (uint8_t)(place >> 16),
-            .rank = (uint8_t)(place >> 8), .band = (uint8_t)place}};
+            .priority = opp_load(&report->priority, acquire),
+            .depth = (uint32_t)(standing >> 32), .is_real_time = standing >> 24 & 1,
+            .base = (uint8_t)(standing >> 16), .rank = (uint8_t)(standing >> 8), .band = (uint8_t)standing}};
     return opp_load(&report->sequence, relaxed) == sequence;
 }
 

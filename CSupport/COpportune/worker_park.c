@@ -24,11 +24,11 @@
  * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
  * later seq_cst load of another object are not reordered.
  *
- * Leaders. Who leads sets its place in `leaders` (seq_cst) and then reads its word (seq_cst); its waker
+ * Leaders. Who leads sets its seat in `leaders` (seq_cst) and then reads its word (seq_cst); its waker
  * stores the word (seq_cst) and then reads `leaders` (seq_cst). So either the leader sees that it is woken,
  * or the waker sees that the word is not what it sleeps on, and notifies the readiness. Who leads no more
- * clears its place (seq_cst), then looks for other leaders, and for sleepers to appoint one (seq_cst); a
- * worker sets its bit (seq_cst) before it finds no place in `leaders` (seq_cst) and sleeps on its word. So
+ * clears its seat (seq_cst), then looks for other leaders, and for sleepers to appoint one (seq_cst); a
+ * worker sets its bit (seq_cst) before it finds no seat in `leaders` (seq_cst) and sleeps on its word. So
  * either it leads, or it is found by the last who leaves. The same with `watched` in the place of
  * `leaders`, against the thread that adds the first descriptor. Wakers choose leaders last: where another
  * sleeps, nobody need be appointed. Who is awaited (LEADER_COMING) keeps others from appointing one, so
@@ -39,7 +39,7 @@
  * its job. The kernel has one of them return for each event, the one that came last, and so perhaps not the
  * one that a notification is for. Whoever takes it sees that another leader's word says woken, since the
  * waker had stored that before; it leads no more, notifies once more, and sleeps on its word (L6). It must
- * not lead at once, or it might take the second one too. The other leader is in its place after that, and
+ * not lead at once, or it might take the second one too. The other leader is in its seat after that, and
  * so looks for a sleeper when it leaves.
  *
  * A stopped thread. One that was appointed and is stopped before it leads keeps events waiting, until it
@@ -267,10 +267,10 @@ opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
 /* Where the worker leads from now on, or LEADERS. */
 static uint32_t pool_begin_lead(opp_pool *pool, uint32_t slot) {
     if (pool->readiness == NULL || !opp_readiness_is_used(pool->readiness)) return LEADERS;
-    for (uint32_t place = 0; place < LEADERS; place++) {
-        uint32_t leader = opp_load(&pool->leaders[place], seq_cst);
+    for (uint32_t seat = 0; seat < LEADERS; seat++) {
+        uint32_t leader = opp_load(&pool->leaders[seat], seq_cst);
         while (leader == LEADER_NONE || leader == LEADER_COMING)
-            if (opp_cas(&pool->leaders[place], &leader, slot + 1, seq_cst)) return place;
+            if (opp_cas(&pool->leaders[seat], &leader, slot + 1, seq_cst)) return seat;
     }
     return LEADERS;
 }
@@ -298,8 +298,8 @@ void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest) {
     OPP_ASSERT(pool->workers[slot].set == OPP_WORKER_PARKED);
     harvest->count = 0;
     for (;;) {
-        uint32_t place = pool_begin_lead(pool, slot);
-        if (place == LEADERS) return;
+        uint32_t seat = pool_begin_lead(pool, slot);
+        if (seat == LEADERS) return;
         pool->workers[slot].is_appointed = false;
         bool is_notified = false, is_done = false;
         for (;;) {
@@ -309,8 +309,8 @@ void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest) {
             opp_readiness_wait(pool->readiness, harvest);
             is_notified |= harvest->is_notified;
         }
-        OPP_ASSERT(opp_load(&pool->leaders[place], relaxed) == slot + 1);
-        opp_store(&pool->leaders[place], LEADER_NONE, seq_cst);
+        OPP_ASSERT(opp_load(&pool->leaders[seat], relaxed) == slot + 1);
+        opp_store(&pool->leaders[seat], LEADER_NONE, seq_cst);
         /* L6. Where the other is about to leave by itself, nobody may lead now: once more (L5). */
         if ((is_notified && opp_pool_pass_notice(pool)) || is_done) return;
     }

@@ -39,7 +39,7 @@ struct opp_worker {
     bool is_appointed; /* it was woken to lead, and has not led since */
 };
 
-/* LEADER_COMING, in the first place alone: one was woken to lead, or a worker is to be started for it. */
+/* LEADER_COMING, in the first seat alone: one was woken to lead, or a worker is to be started for it. */
 enum { LEADERS = 2, LEADER_NONE = 0, LEADER_COMING = OPP_POOL_WORKERS + 1 };
 
 struct opp_pool {
@@ -74,9 +74,9 @@ static inline uint32_t count_tokens(uint64_t count) {
     return (uint32_t)(count >> 32);
 }
 
-/* Whether a worker leads in this place. */
-static inline bool is_led(uint32_t place) {
-    return place != LEADER_NONE && place != LEADER_COMING;
+/* Whether a worker sits in this seat. */
+static inline bool is_led(uint32_t seat) {
+    return seat != LEADER_NONE && seat != LEADER_COMING;
 }
 
 static inline opp_worker_state state_of(uint32_t word) {
@@ -90,7 +90,7 @@ void opp_pool_end_call(opp_pool *pool, uint32_t waking, bool is_woken);
 void opp_pool_count_demoted(opp_pool *pool);
 
 /*
- * The parked worker of `slot` waits in the pool's readiness, if there is place: until it is woken, or has
+ * The parked worker of `slot` waits in the pool's readiness, if a seat is free: until it is woken, or has
  * claimed waiters. Afterwards it leads no more; whoever goes on to work owes opp_pool_appoint().
  */
 void opp_pool_lead(opp_pool *pool, uint32_t slot, opp_harvest *harvest);

@@ -133,35 +133,33 @@ import Testing
     configuration.demotedLimitPerCore = 1
     let pool = try PoolState(pool: .foreground, width: 2, configuration: configuration)
     #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN))
-    // One for each two quanta of 10 on two CPUs.
-    func grows(at cpu: UInt64) -> Bool { pool.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
-    #expect(!grows(at: 1000), "there is room for a second")
+    // When is decided by PoolPolicy.
+    func grows() -> Bool { !pool.hasRoom(.OPP_DEMOTION_ONCE) && opp_pool_add_room(pool.raw) }
+    #expect(!grows(), "there is room for a second")
     #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN))
     // Known hogs and long jobs have all their room: as much is left to what may be short.
     for _ in 0..<2 {
-      #expect(pool.takeable & pool.demotedMask == pool.loweredOnceMask && !grows(at: 1000))
+      #expect(pool.takeable & pool.demotedMask == pool.loweredOnceMask && !grows())
       #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE))
     }
     #expect(pool.takeable & pool.loweredOnceMask == 0)
-    #expect(grows(at: 1001) && pool.takeable & pool.loweredOnceMask == pool.loweredOnceMask)
-    #expect(!grows(at: 2000), "nothing has taken it yet")
+    #expect(grows() && pool.takeable & pool.loweredOnceMask == pool.loweredOnceMask)
+    #expect(!grows(), "nothing has taken it yet")
     #expect(
       opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE)
         && !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE))
     #expect(pool.takeable & pool.loweredOnceMask == 0)
-    #expect(!grows(at: 1040) && grows(at: 1041) && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 6)
+    #expect(grows() && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 6)
     opp_pool_take_room(pool.raw)
     #expect(opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 5, "a hog has ended")
-    var cpu: UInt64 = 1041
     for _ in 0..<100 {
-      cpu += 40
-      _ = grows(at: cpu)
+      _ = grows()
       _ = opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE)
     }
     #expect(pool.demotedCount == 32 && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 32, "it is bounded")
     for _ in 0..<100 { opp_pool_take_room(pool.raw) }
     #expect(opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 4)
-    #expect(!grows(at: 5), "workers have ended, and their time with them")
+    #expect(grows())
   }
 
   @Test(arguments: [.microseconds(50), .milliseconds(10)] as [Duration])

@@ -139,6 +139,19 @@ private func party(_ thread: Int32, _ priority: KernelPriority, job: UInt64 = 1)
   }
 
   // R-CPU-01
+  /// A holder gets what its waiter has, but never the real-time class; without the right to raise a thread it
+  /// gets only what is no higher.
+  @Test func whatAHolderIsGiven() {
+    func given(_ own: KernelPriority, _ waiter: KernelPriority, canRaise: Bool) -> KernelPriority? {
+      InversionPolicy.priority(for: own, as: waiter, foreground: fresh, canRaise: canRaise)
+    }
+    #expect(given(background, demoted, canRaise: true) == demoted)
+    #expect(given(background, priority(.realTime, 60), canRaise: true) == fresh)
+    #expect(given(background, fresh, canRaise: false) == nil, "of another policy of the kernel")
+    #expect(given(demoted, fresh, canRaise: false) == nil && given(fresh, fresh, canRaise: false) == fresh)
+  }
+
+  // R-CPU-01
   @Test func prioritiesAreOrderedAsTheKernelOrdersThem() {
     let order = [
       priority(.realTime, 63), priority(.realTime, 60), fresh, demoted,

@@ -7,12 +7,10 @@ import Testing
 
 /// In virtual time: who waits for a lock is asked soon, and who does not is asked seldom.
 @Suite(.bounded) struct LockWatchTests {
-  private typealias Slice = InversionPolicy.Slice
-
   /// A thread inside one job after another, as the monitor sees it.
   private struct Thread {
     enum Doing { case running, waitingForCPU, locked, elsewhere }
-    let number: Int32
+    var watch = LockWatch()
     var job: UInt64 = 1
     var start: UInt64 = 0
     var cpuBefore: UInt64 = 0
@@ -24,8 +22,6 @@ import Testing
     var rested = false
     /// When it was first asked while it waits for this lock.
     var asked: UInt64?
-
-    var slice: Slice { Slice(thread: number, job: job) }
   }
 
   // R-CPU-01
@@ -63,8 +59,7 @@ import Testing
   @Test(arguments: [1, 2, 3, 4] as [UInt64], [LockWatch.interval, LockWatch.lateInterval])
   func eachWaitForALockIsAskedAboutWithinAMillisecond(seed: UInt64, interval: UInt64) {
     var random = SplitMix64(seed: seed)
-    var watch = LockWatch()
-    var threads = (1...4).map { Thread(number: $0) }
+    var threads = [Thread](repeating: Thread(), count: 4)
     var (now, due, thorough) = (UInt64(1), interval, UInt64(0))
     var (locked, found, others, steps) = (0, 0, 0, 0)
     while now < 4_000_000_000 {
@@ -86,15 +81,15 @@ import Testing
       let isThorough = now >= thorough
       if isThorough { thorough = now + 9_000_000 }
       for index in threads.indices {
-        if watch.rests(threads[index].slice, now: now) { threads[index].rested = true }
         let thread = threads[index]
-        guard isThorough || !watch.rests(thread.slice, now: now),
-          watch.needsClock(thread.slice, start: thread.start, now: now),
-          watch.look(
-            thread.slice, start: thread.start, cpuBefore: thread.cpuBefore, cpu: thread.cpu, now: now)
+        let rests = thread.watch.rests(thread.job, now: now)
+        if rests { threads[index].rested = true }
+        guard isThorough || !rests, thread.watch.needsClock(thread.job, start: thread.start, now: now),
+          threads[index].watch.look(
+            thread.job, start: thread.start, cpuBefore: thread.cpuBefore, cpu: thread.cpu, now: now)
         else { continue }
         guard thread.doing == .locked else {
-          watch.waitsElsewhere(thread.slice, cpu: thread.cpu, now: now)
+          threads[index].watch.waitsElsewhere(thread.job, cpu: thread.cpu, now: now)
           others += 1
           continue
         }
@@ -136,71 +131,74 @@ import Testing
   /// A job that waits for no lock is asked once, however long that takes.
   @Test func whoWaitsElsewhereIsAskedOnce() {
     var watch = LockWatch()
-    func asks(_ slice: Slice, start: UInt64 = 0, cpu: UInt64, now: UInt64) -> Bool {
-      watch.look(slice, start: start, cpuBefore: 5, cpu: cpu, now: now)
+    func asks(_ job: UInt64 = 1, start: UInt64 = 0, cpu: UInt64, now: UInt64) -> Bool {
+      watch.look(job, start: start, cpuBefore: 5, cpu: cpu, now: now)
     }
-    let slice = Slice(thread: 1, job: 1)
     var questions = 0
-    for now in stride(from: 0 as UInt64, to: 20_000_000, by: 700_000)
-    where asks(slice, cpu: 5, now: now) {
+    for now in stride(from: 0 as UInt64, to: 20_000_000, by: 700_000) where asks(cpu: 5, now: now) {
       questions += 1
-      watch.waitsElsewhere(slice, cpu: 5, now: now)
+      watch.waitsElsewhere(1, cpu: 5, now: now)
     }
-    #expect(questions == 1 && watch.rests(slice, now: 20_000_000))
+    #expect(questions == 1 && watch.rests(1, now: 20_000_000))
     // It has run, and is off again.
-    #expect(asks(slice, cpu: 6, now: 20_000_000))
-    watch.waitsElsewhere(slice, cpu: 6, now: 20_000_000)
-    #expect(!watch.rests(slice, now: 20_700_000) && !asks(slice, cpu: 6, now: 20_700_000))
+    #expect(asks(cpu: 6, now: 20_000_000))
+    watch.waitsElsewhere(1, cpu: 6, now: 20_000_000)
+    #expect(!watch.rests(1, now: 20_700_000) && !asks(cpu: 6, now: 20_700_000))
     // Another job of the thread is another matter.
-    #expect(!asks(Slice(thread: 1, job: 3), start: 20_700_000, cpu: 5, now: 20_750_000))
+    #expect(!asks(3, start: 20_700_000, cpu: 5, now: 20_750_000))
   }
 
   // R-CPU-01
   /// Whose lock a stranger holds is asked again, with the tick after a while: a worker may hold it next.
   @Test func whoWaitsForAStrangerIsAskedAgain() {
     var watch = LockWatch()
-    func asks(_ slice: Slice, start: UInt64 = 0, cpu: UInt64, now: UInt64) -> Bool {
-      watch.look(slice, start: start, cpuBefore: 5, cpu: cpu, now: now)
-    }
-    let slice = Slice(thread: 1, job: 1)
-    #expect(asks(slice, cpu: 5, now: 300_000))
-    watch.waitsForStranger(slice)
-    #expect(!watch.rests(slice, now: 5_000_000) && watch.rests(slice, now: 20_000_000))
-    #expect(asks(slice, cpu: 5, now: 20_000_000))
-    #expect(!watch.rests(slice, now: 20_000_000))  // unless it is said again
+    func asks(now: UInt64) -> Bool { watch.look(1, start: 0, cpuBefore: 5, cpu: 5, now: now) }
+    #expect(asks(now: 300_000))
+    watch.waitsForStranger(1)
+    #expect(!watch.rests(1, now: 5_000_000) && watch.rests(1, now: 20_000_000))
+    #expect(asks(now: 20_000_000))
+    #expect(!watch.rests(1, now: 20_000_000))  // unless it is said again
   }
 
   // R-CPU-02
   /// Thirty queue for a lock, and another begins to wait at each look: a look asks a few, and each of them is
   /// asked within as many looks as it takes to go around, again and again.
   @Test func ofAQueueALookAsksAFew() {
-    var watch = LockWatch()
-    var queue = (1...30 as ClosedRange<Int32>).map { Slice(thread: $0, job: 1) }
-    var asked: [Slice: UInt64] = [:]
+    var watches: [Int: LockWatch] = [:]
+    /// One look at those; returns whom it asks.
+    func look(at threads: [Int], cpu: UInt64 = 5, start: UInt64, now: UInt64) -> [Int] {
+      var waiting: [Int] = []
+      for thread in threads {
+        let asks = watches[thread, default: LockWatch()].look(
+          1, start: start, cpuBefore: 5, cpu: cpu, now: now)
+        if asks { waiting.append(thread) }
+      }
+      let chosen = LockWatch.choose(waiting.map { ($0, watches[$0]?.waitsSince ?? 0) })
+      for thread in chosen { watches[thread]?.wasAsked(now: now) }
+      return chosen
+    }
+    var queue = Array(1...30)
+    var asked: [Int: UInt64] = [:]
     let around = UInt64(40 / LockWatch.most + 1) * LockWatch.interval
     for now in stride(from: LockWatch.interval, to: 100 * LockWatch.interval, by: Int(LockWatch.interval)) {
       // Who comes takes the place of one that has the lock now.
       queue.removeFirst()
-      queue.append(Slice(thread: queue[queue.count - 1].thread + 1, job: 1))
-      let waiting = queue.filter { watch.look($0, start: now - 300_000, cpuBefore: 5, cpu: 5, now: now) }
-      let chosen = watch.choose(waiting, now: now)
+      queue.append(queue[queue.count - 1] + 1)
+      let chosen = look(at: queue, start: now - 300_000, now: now)
       #expect(chosen.count == LockWatch.most && Set(chosen).isSubset(of: queue))
-      for slice in chosen { asked[slice] = now }
-      for slice in queue.prefix(5) {
-        #expect(asked[slice].map { now - $0 <= around } ?? false || now < 2 * around)
+      for thread in chosen { asked[thread] = now }
+      for thread in queue.prefix(5) {
+        #expect(asked[thread].map { now - $0 <= around } ?? false || now < 2 * around)
       }
     }
     #expect(asked.count > 60)
     // Who ran, and is off the CPU again, is behind those that are there.
     let last = queue.removeLast()
-    func asks(cpu: UInt64, now: UInt64) -> Bool {
-      watch.look(last, start: 1, cpuBefore: 5, cpu: cpu, now: now)
-    }
-    let (ran, isOff) = (
-      asks(cpu: 300_000_000, now: 80_000_000), asks(cpu: 300_000_000, now: 80_300_000)
-    )
-    #expect(!ran && isOff)
-    let chosen = watch.choose([last] + queue.suffix(LockWatch.most), now: 80_300_000)
+    let asRan = look(at: [last], cpu: 300_000_000, start: 1, now: 80_000_000)
+    let asOff = look(at: [last], cpu: 300_000_000, start: 1, now: 80_300_000)
+    #expect(asRan == [] && asOff == [last])
+    let others = queue.suffix(LockWatch.most).map { ($0, watches[$0]?.waitsSince ?? 0) }
+    let chosen = LockWatch.choose([(last, watches[last]?.waitsSince ?? 0)] + others)
     #expect(!chosen.contains(last))
   }
 }

@@ -85,12 +85,43 @@ import Testing
     #expect(try tally(waiting).replacedOnMap > 0)
 
     var moved = PoolModel.Program(arrival: 0, parts: [60_000_000], pool: .background)
-    moved.hasMoved = true
+    moved.hasSunk = true
     let blocked = PoolModel.Program(arrival: 0, parts: [50_000, 90_000_000], pool: .background)
     let short = PoolModel.Program(arrival: 0, parts: [50_000], pool: .background)
     let ofBackground = try tally(moved, blocked, short)
     #expect(
       ofBackground.kinds["sink", default: 0] > 0 && ofBackground.kinds["replaceBlocked", default: 0] > 0)
+  }
+
+  // R-CPU-02 R-CPU-06
+  /// A job of the background is raised, and lowered for a hog of the foreground's; one of the foreground
+  /// leaves its token as its app goes, and is not judged until it is back.
+  @Test func jobsWhoseBandsChangeAreTried() throws {
+    func tally(
+      _ pool: WorkerPool, bugs: PoolModel.Bugs = .init(), _ change: (inout PoolModel.Program) -> Void
+    )
+      throws -> PoolModel.Tally
+    {
+      var job = PoolModel.Program(arrival: 0, parts: [60_000_000], pool: pool)
+      change(&job)
+      var model = PoolModel(width: 1, bugs: bugs)
+      try model.run([job, PoolModel.Program(arrival: 100_000, parts: [50_000], pool: pool)])
+      return model.tally
+    }
+    let raised = try tally(.background) { $0.awaitedAfter = 5_000_000 }
+    #expect(
+      raised.kinds["setBand"] == 1 && raised.kinds["lower"] ?? 0 > 1 && raised.kinds["leavePool"] == nil)
+    let gone = try tally(.foreground) { $0.movesAfter = 5_000_000 }
+    #expect(gone.kinds["setBand"] == 1 && gone.kinds["leavePool"] == 1 && gone.kinds["lower"] == nil)
+    let back = try tally(.foreground) { ($0.movesAfter, $0.returnsAfter) = (5_000_000, 10_000_000) }
+    #expect(back.kinds["setBand"] == 2 && back.kinds["lower"] ?? 0 > 0)
+    for kind in ["setBand", "lower"] {
+      var bugs = PoolModel.Bugs()
+      bugs.ignores = { "\($0)".hasPrefix(kind) }
+      #expect(throws: PoolModel.Violation.self) {
+        _ = try tally(.background, bugs: bugs) { $0.awaitedAfter = 5_000_000 }
+      }
+    }
   }
 
   /// Who wakes has no more of the CPU than the others, or it alone would have it for as long as it slept.

@@ -3,7 +3,9 @@ import OpportuneScheduler
 
 /// One pool of ``PoolModel``. The lengths that it judges by are those of docs/design.md, and written here:
 /// those of the policy, which is what is tried, must not loosen them.
-struct ModelledPool {
+struct ModelledPool: PolicedPool {
+  typealias Worker = Sight
+  typealias Failure = PoolModel.Violation
   typealias Program = PoolModel.Program
   typealias Violation = PoolModel.Violation
 
@@ -14,7 +16,7 @@ struct ModelledPool {
     var cameAt: Double
   }
 
-  private struct Job {
+  fileprivate struct Job {
     var number: UInt64
     var program: Program
     var part = 0
@@ -23,12 +25,26 @@ struct ModelledPool {
     var cpu: UInt64 = 0
     var isOnTrial = false
     var hasYielded = false
+    /// It was replaced while it waited for the memory map.
+    var isReplacedOnMap = false
+    /// Its band, by what the monitor has done; and the CPU time until it came to that.
+    var band: Band
+    var cpuBefore: UInt64 = 0
+    /// What the monitor was told last: the band of its app, and whether somebody waits for it.
+    var ofApp: Band
+    var isAwaited = false
+
+    /// CPU time since it came to its band.
+    var used: UInt64 { cpu - cpuBefore }
   }
 
-  private struct Worker {
+  struct Member {
     var stance = PoolPolicy.Stance.other
-    var job: Job?
+    fileprivate var job: Job?
+    var notes = PoolPolicy.Notes()
+    /// How deep the job was lowered, and how deep its kernel priority is.
     var depth = 0
+    var priority = 0
     /// Of the thread: its clock, the waits for a CPU that are over and the one that goes on, its switches.
     var cpu: UInt64 = 0
     var waited: UInt64 = 0
@@ -41,8 +57,12 @@ struct ModelledPool {
     var isRunnable: Bool { job != nil && blockedUntil == nil }
     var holds: Bool { stance == .running || stance == .spare }
     var waitsForMap: Bool { blockedUntil != nil && job?.program.wait == .memoryMap }
-    /// Demoted threads have a quarter of the weight; jobs on trial are at the pool's own priority.
-    var weight: UInt64 { depth > 0 && job?.isOnTrial != true ? 4 : 1 }
+    /// Demoted threads have a quarter of the weight, and what has come to the background next to none; jobs
+    /// on trial are at the pool's own priority.
+    func weight(in pool: WorkerPool) -> UInt64 {
+      if pool == .foreground, job?.band == .background { return 64 }
+      return priority > 0 && job?.isOnTrial != true ? 4 : 1
+    }
   }
 
   private static let step: UInt64 = 100_000
@@ -53,14 +73,14 @@ struct ModelledPool {
 
   private let pool: WorkerPool
   private let width: Int
-  private let rules: PoolPolicy.Rules
+  let rules: PoolPolicy.Rules
   private let limit: Int
   private let bugs: PoolModel.Bugs
-  private var policy = PoolPolicy()
+  var policy = PoolPolicy()
   private(set) var now: UInt64 = 1_000_000_000
-  private var workers: [Worker] = []
+  private var workers: [Member] = []
   /// How many of them are counted among the demoted.
-  private var counted = 0
+  private(set) var demotedCount = 0
   private var tokens: Int
   private var free: Int
   /// Jobs that wait: fresh ones, those that were lowered once or are held back, known hogs.
@@ -69,8 +89,8 @@ struct ModelledPool {
   private var known: ArraySlice<Program> = []
   private var suspects: Set<Int> = []
   private var isStalled = false
-  private var progress: UInt64 = 0
-  private var ordinary: (count: UInt64, time: UInt64) = (0, 0)
+  private(set) var progress: UInt64 = 0
+  private(set) var ordinaryJobs: (count: UInt64, time: UInt64) = (0, 0)
   private var lookAt: UInt64?
   private var tickAt: UInt64?
   private var number: UInt64 = 0
@@ -100,8 +120,8 @@ struct ModelledPool {
   /// Since when fresh work waits for nothing but the spare worker.
   private var missingSince: UInt64?
   private var late: String?
-  /// How many workers there were when the monitor began to look.
-  private var workersAtLook = 0
+  /// How many workers there were when the monitor began to look at a stall; nil while it does not.
+  private var workersAtLook: Int?
 
   init(_ pool: WorkerPool, width: Int, bugs: PoolModel.Bugs) {
     (self.pool, self.width, self.bugs) = (pool, width, bugs)
@@ -140,6 +160,7 @@ struct ModelledPool {
       return 0
     }
     dispatch()
+    try changeBands()
     try judge()
     let used = runCPUs(cpus)
     now += Self.step
@@ -154,7 +175,7 @@ struct ModelledPool {
   private var roomOfHeld: Int { 2 * limit + extra }
   private var roomOfFound: Int { 3 * limit }
   private var roomOfStarving: Int { 16 * limit }
-  private var cpuOfWorkers: UInt64 { workers.reduce(0) { $0 + $1.cpu } }
+  var cpuOfWorkers: UInt64 { workers.reduce(0) { $0 + $1.cpu } }
   private var allTokens: Int { pool == .foreground ? 2 * width : width }
   private var leastVirtual: UInt64 {
     workers.reduce(nil) { least, worker in
@@ -163,9 +184,9 @@ struct ModelledPool {
   }
 
   private mutating func become(_ slot: Int, _ stance: PoolPolicy.Stance) {
-    if isCounted(slot) { counted -= 1 }
+    if isCounted(slot) { demotedCount -= 1 }
     workers[slot].stance = stance
-    if isCounted(slot) { counted += 1 }
+    if isCounted(slot) { demotedCount += 1 }
   }
 
   private func isCounted(_ slot: Int) -> Bool {
@@ -174,15 +195,17 @@ struct ModelledPool {
 
   private mutating func begin(_ program: Program, _ stance: PoolPolicy.Stance, at preferred: Int?) {
     let slot = preferred ?? workers.firstIndex { $0.job == nil } ?? workers.count
-    if slot == workers.count { workers.append(Worker()) }
+    if slot == workers.count { workers.append(Member()) }
     number += 1
     progress += 1
     let least = leastVirtual
     become(slot, stance)
-    workers[slot].depth = program.depth
+    (workers[slot].depth, workers[slot].priority) = (program.depth, program.depth)
     workers[slot].before = (workers[slot].cpu, workers[slot].waited, workers[slot].switches)
     workers[slot].virtual = max(workers[slot].virtual, least)
-    var job = Job(number: number, program: program, left: program.parts[0], start: now)
+    let band = bandAtBegin(of: program)
+    var job = Job(
+      number: number, program: program, left: program.parts[0], start: now, band: band, ofApp: band)
     if program.mayBeShort, workers.count(where: { $0.job?.isOnTrial == true }) < width {
       job.isOnTrial = true
       watch()
@@ -209,9 +232,9 @@ struct ModelledPool {
       if let program = takeFresh() {
         free -= 1
         begin(program, .running, at: slot)
-      } else if let program = counted < roomOfHeld ? held.popFirst() : nil {
+      } else if let program = demotedCount < roomOfHeld ? held.popFirst() : nil {
         begin(program, .demoted, at: slot)
-      } else if let program = counted < limit ? known.popFirst() : nil {
+      } else if let program = demotedCount < limit ? known.popFirst() : nil {
         begin(program, .demoted, at: slot)
       } else {
         break
@@ -276,7 +299,7 @@ struct ModelledPool {
     guard var job = workers[slot].job else { return most }
     let used = min(job.left, most)
     workers[slot].cpu += used
-    workers[slot].virtual += used * workers[slot].weight
+    workers[slot].virtual += used * workers[slot].weight(in: pool)
     job.cpu += used
     job.left -= used
     if job.left == 0, job.part + 1 < job.program.parts.count {
@@ -297,7 +320,7 @@ struct ModelledPool {
     become(slot, .other)
     progress += 1
     if stance == .running || stance == .sunk && job.hasYielded && depth == 0 {
-      ordinary = (ordinary.count + 1, ordinary.time + job.cpu)
+      ordinaryJobs = (ordinaryJobs.count + 1, ordinaryJobs.time + job.cpu)
     }
     if stance == .running { free += 1 }
     if job.cpu < Self.quantum { suspects.remove(job.program.origin) }
@@ -307,10 +330,10 @@ struct ModelledPool {
 
   // MARK: The monitor
 
-  private struct Sight: PoolSight {
+  struct Sight: WorkerSight {
     let pool: ModelledPool
     let slot: Int
-    private var worker: Worker { pool.workers[slot] }
+    private var worker: Member { pool.workers[slot] }
 
     init(_ pool: ModelledPool, _ slot: Int) { (self.pool, self.slot) = (pool, slot) }
 
@@ -321,128 +344,130 @@ struct ModelledPool {
     var blocking: PoolPolicy.Blocking {
       worker.blockedUntil == nil ? .cpu : worker.job?.program.wait ?? .blocked
     }
-    func stillWaitsForMemoryMap(_ slot: Int, job: UInt64) -> Bool {
-      let other = pool.workers[slot]
-      return other.stance == .handedOff && other.job?.number == job && other.waitsForMap
+    var replacedOnMap: Int {
+      pool.workers.indices.count { other in
+        let worker = pool.workers[other]
+        guard other != slot, worker.stance == .handedOff, worker.waitsForMap else { return false }
+        return worker.job.map { worker.notes.isReplacedOnMap(job: $0.number) } ?? false
+      }
     }
     func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int {
       var account = DemotionAccount(depth: first, at: 0)
       _ = account.running(cpu: cpu, offCPU: offCPU, policy: QuantumPolicy(), depthMax: 3)
       return max(first, account.depth)
     }
-    var bandOfApp: Band? { worker.job.map { pool.isOfForeground($0) ? .foreground : .background } }
-    func isOfAnotherPool(in band: Band) -> Bool { (band == .background) != (pool.pool == .background) }
-    var workers: Int { pool.workers.count }
-    var demoted: Int { pool.counted }
-    var hasRoomForKnown: Bool { pool.counted < pool.limit }
-    var somethingWaits: Bool { !pool.fresh.isEmpty || !pool.held.isEmpty || !pool.known.isEmpty }
-    var cpuOfWorkers: UInt64 { pool.cpuOfWorkers }
+    var bandOfApp: Band? { worker.job.map(\.ofApp) }
+    func isOfAnotherPool(in band: Band) -> Bool {
+      worker.job.map { pool.isOfAnotherPool($0, in: band) } ?? false
+    }
 
     var seen: PoolPolicy.Seen {
-      PoolPolicy.Seen(
-        slot: slot, stance: worker.stance, depth: worker.depth,
-        isOnTrial: worker.job?.isOnTrial ?? false,
-        job: worker.job.map {
-          PoolPolicy.Job(
-            sequence: $0.number, band: pool.isOfForeground($0) ? .foreground : .background, start: $0.start,
-            cpuBefore: worker.before.cpu, waitBefore: worker.before.waited,
-            switchesBefore: worker.before.switches, depth: $0.program.depth)
-        })
+      worker.notes.asOfNow(
+        PoolPolicy.Seen(
+          slot: slot, stance: worker.stance, depth: worker.depth,
+          isOnTrial: worker.job?.isOnTrial ?? false,
+          job: worker.job.map {
+            PoolPolicy.Job(
+              sequence: $0.number, band: pool.bandAtBegin(of: $0.program), start: $0.start,
+              cpuBefore: worker.before.cpu, waitBefore: worker.before.waited,
+              switchesBefore: worker.before.switches, depth: $0.program.depth)
+          }))
     }
   }
 
-  private func isOfForeground(_ job: Job) -> Bool { pool == .foreground || job.program.hasMoved }
+  var slots: Range<Int> { workers.indices }
+  func worker(_ slot: Int) -> Sight? { Sight(self, slot) }
+  func notes(of slot: Int) -> PoolPolicy.Notes { workers[slot].notes }
+  mutating func setNotes(of slot: Int, to notes: PoolPolicy.Notes) { workers[slot].notes = notes }
+
+  var workerCount: Int { workers.count }
+  var hasRoomForKnown: Bool { demotedCount < limit }
+  var hasRoomForLoweredOnce: Bool { demotedCount < roomOfHeld }
+  var somethingWaits: Bool { freshWaits || demotedWaits }
+  var freshWaits: Bool { !fresh.isEmpty }
+  var demotedWaits: Bool { loweredOnceWaits || !known.isEmpty }
+  var loweredOnceWaits: Bool { !held.isEmpty }
 
   private mutating func look() throws(Violation) {
     lookAt = nil
-    for slot in workers.indices where workers[slot].job?.isOnTrial == true {
-      let sight = Sight(self, slot)
-      if let step = policy.trialStep(for: sight.seen, rules, sight) { _ = try carryOut(step) }
+    if !fresh.isEmpty {
+      learn()
+      workersAtLook = workers.count
     }
-    guard !fresh.isEmpty else {
-      isStalled = false
-      return
-    }
-    learn()
-    workersAtLook = workers.count
-    var look = policy.beginLook(
-      workers: workers.count, progress: progress, ordinary: ordinary, rules: rules, now: now)
-    for slot in workers.indices {
-      let sight = Sight(self, slot)
-      var refused: PoolPolicy.Step?
-      while let step = policy.step(in: &look, for: sight.seen, after: refused, rules, sight) {
-        guard try !carryOut(step) else {
-          policy.carriedOut(in: &look)
-          break
-        }
-        guard refused != step else { throw Violation(text: "\(step): it was refused before") }
-        refused = step
-      }
-    }
-    for step in policy.end(look, rules) { _ = try carryOut(step) }
+    try lookAtStall(now: now)
+    workersAtLook = nil
   }
 
   private mutating func tick() throws(Violation) {
     tickAt = nil
+    if pool == .background {
+      lookAt = nil
+      learn()
+    }
+    let kinds = try lookAtJobs(now: now)
+    let isInside = workers.contains { $0.job != nil }
+    guard isInside == !kinds.isEmpty else { throw Violation(text: "a job is not looked at") }
+    if isInside { tickAt = now + Self.tick }
+    if pool == .foreground { try judgeFlood() }
+  }
+
+  // MARK: Bands
+
+  private func bandAtBegin(of program: Program) -> Band {
+    pool == .foreground || program.hasSunk ? .foreground : .background
+  }
+
+  private func isOfAnotherPool(_ job: Job, in band: Band) -> Bool {
+    pool == .foreground ? band == .background : band == .foreground && !job.program.hasSunk
+  }
+
+  /// Apps change their bands, and work of the foreground begins to wait; the monitor hears of each.
+  private mutating func changeBands() throws(Violation) {
+    var hasMoved = false
     for slot in workers.indices {
-      let sight = Sight(self, slot)
-      for step in policy.quantumSteps(for: sight.seen, now: now, rules, sight) { _ = try carryOut(step) }
-      guard workers[slot].job != nil else { continue }
-      tickAt = now + Self.tick
-      workersAtLook = workers.count
-      let after = Sight(self, slot)
-      if !held.isEmpty || !known.isEmpty, let step = policy.roomStep(for: after.seen, now: now, rules, after)
-      {
-        _ = try carryOut(step)
+      guard let job = workers[slot].job else { continue }
+      let (program, age) = (job.program, now - job.start)
+      let moves = [program.movesAfter, program.returnsAfter].count { $0.map { $0 <= age } ?? false }
+      let first = bandAtBegin(of: program)
+      let band: Band = moves == 1 ? (first == .foreground ? .background : .foreground) : first
+      if band != job.ofApp {
+        workers[slot].job?.ofApp = band
+        hasMoved = true
+      }
+      if !job.isAwaited, let time = program.awaitedAfter, time <= age {
+        workers[slot].job?.isAwaited = true
+        try raise(slot, to: .foreground, now: now)
       }
     }
-    try makeRoom()
-    if pool == .background { try look() } else { try followFlood() }
+    if hasMoved { try followBands(now: now) }
+    for worker in workers {
+      guard let job = worker.job, job.band != Self.due(job) else { continue }
+      throw Violation(text: "job \(job.number) is of the \(job.band), and to be of the \(Self.due(job))")
+    }
   }
 
-  /// One more of what was lowered once begins for each two quanta that the pool has had the CPUs.
-  private mutating func makeRoom() throws(Violation) {
-    let cpu = cpuOfWorkers
-    guard !held.isEmpty, counted >= roomOfHeld,
-      policy.wantsExtraRoom(cpuOfWorkers: cpu, quantum: rules.quantum, width: width),
-      roomOfHeld < roomOfStarving
-    else { return }
-    guard madeAt == 0 || cpu >= madeAt + 2 * Self.quantum * UInt64(width) else {
-      throw Violation(text: "room is made before the hogs have had the CPUs for two quanta")
-    }
-    extra += 1
-    tally.extraRooms += 1
-    madeAt = cpu
-    fullSince = nil
-    policy.madeExtraRoom(cpuOfWorkers: cpu)
-    dispatch()
-  }
+  /// Who is waited for is of the foreground to its end, wherever its app is.
+  private static func due(_ job: Job) -> Band { job.isAwaited ? max(job.ofApp, .foreground) : job.ofApp }
 
   /// A flood: a job in each 10 us at least, of 5 us at most on average, since the last tick.
-  private mutating func followFlood() throws(Violation) {
-    let says = policy.isFlooded(jobs: ordinary, now: now) || isFlooded && !bugs.endsFloods
+  private mutating func judgeFlood() throws(Violation) {
     var isFlood = false
-    if let seen = seenJobs, ordinary.count > seen.count {
-      let count = ordinary.count - seen.count
-      isFlood = (ordinary.time - seen.time) / count <= 5_000 && (now - seen.at) / count <= 10_000
+    if let seen = seenJobs, ordinaryJobs.count > seen.count {
+      let count = ordinaryJobs.count - seen.count
+      isFlood = (ordinaryJobs.time - seen.time) / count <= 5_000 && (now - seen.at) / count <= 10_000
     }
-    seenJobs = (ordinary.count, ordinary.time, now)
-    guard says == isFlood else {
-      throw Violation(text: says ? "a flood is seen where there is none" : "a flood is not seen")
+    seenJobs = (ordinaryJobs.count, ordinaryJobs.time, now)
+    guard isFlooded == isFlood else {
+      throw Violation(text: isFlooded ? "a flood is seen where there is none" : "a flood is not seen")
     }
-    if says { tally.floods += 1 }
-    if says != isFlooded {
-      isFlooded = says
-      let wanted = says ? width : allTokens
-      free += wanted - tokens
-      tokens = wanted
-      dispatch()
-    }
-    if isFlooded { tickAt = tickAt ?? now + Self.tick }
+    guard isFlooded else { return }
+    tally.floods += 1
+    tickAt = tickAt ?? now + Self.tick
   }
 
   /// Carries out a step, unless it is refused, by the rules of the C core.
-  private mutating func carryOut(_ step: PoolPolicy.Step) throws(Violation) -> Bool {
+  mutating func carryOut(_ step: PoolPolicy.Step, _ worker: Sight?) throws(Violation) -> Bool {
+    guard step.slot == worker?.slot else { throw Violation(text: "\(step): of another worker") }
     tally.kinds["\(step)".prefix { $0 != "(" }.description, default: 0] += 1
     if bugs.ignores(step) { return false }
     switch step {
@@ -453,31 +478,35 @@ struct ModelledPool {
       return true
     case .lower(let slot, let from, let to):
       let isSuspect = Sight(self, slot).isSuspected
-      guard let job = workers[slot].job, to > from, workers[slot].depth <= to, isOfForeground(job),
-        job.cpu >= (isSuspect ? Self.leastDelay : Self.quantum)
-      else { throw Violation(text: "\(step): it has used no quantum, or is lowered already") }
-      workers[slot].depth = to
+      guard let job = workers[slot].job, to > from, workers[slot].priority < to, job.band == .foreground
+      else {
+        throw Violation(text: "\(step): it is lowered already, or of the background")
+      }
+      guard job.used >= (isSuspect ? Self.leastDelay : Self.quantum) else {
+        throw Violation(text: "\(step): it has used the CPU for \(job.used / 1000) us only")
+      }
+      (workers[slot].depth, workers[slot].priority) = (max(workers[slot].depth, to), to)
       if from == 0 { suspects.insert(job.program.origin) }
-      return sink(slot, room: roomOfFound)
+      return try sink(slot, room: roomOfFound, step)
     case .yield(let slot):
       try require(slot, holds: true, step)
       guard pool == .foreground, workers[slot].depth == 0, let job = workers[slot].job,
         job.cpu >= Self.millisecond
       else { throw Violation(text: "\(step): it is no fresh job, or a short one") }
-      guard sink(slot, room: limit) else { return false }
+      guard try sink(slot, room: limit, step) else { return false }
       workers[slot].job?.hasYielded = true
       return true
     case .sink(let slot):
       // In the background it is asked for whether or not another has the token by now.
       if pool == .foreground { try require(slot, holds: true, step) }
-      return sink(slot, room: roomOfFound)
+      return try sink(slot, room: roomOfFound, step)
     case .sinkStarving(let slot):
       try require(slot, holds: true, step)
-      guard counted >= roomOfFound else { throw Violation(text: "\(step): there is room") }
-      return sink(slot, room: roomOfStarving)
+      guard demotedCount >= roomOfFound else { throw Violation(text: "\(step): there is room") }
+      return try sink(slot, room: roomOfStarving, step)
     case .count(let slot):
-      guard let job = workers[slot].job, job.cpu >= Self.quantum else {
-        throw Violation(text: "\(step): it has used no quantum")
+      guard let job = workers[slot].job, job.used >= Self.quantum, !isOfAnotherPool(job, in: job.band) else {
+        throw Violation(text: "\(step): it has used no quantum, or is another pool's")
       }
       guard workers[slot].stance == .handedOff else {
         throw Violation(text: "\(step): it was not replaced before")
@@ -505,13 +534,58 @@ struct ModelledPool {
       }
       workers[slot].job?.isOnTrial = false
       suspects.insert(job.program.origin)
-    case .setBand, .raise, .leavePool: throw Violation(text: "\(step): no band has changed")
+    case .setBand(let slot, let band, let depth):
+      guard let job = workers[slot].job, band == Self.due(job), band != job.band else {
+        throw Violation(text: "\(step): its app is of another band, or it has followed before")
+      }
+      // Whoever is raised for those who wait is so as a fresh one.
+      let isRaised = job.isAwaited && band > job.ofApp
+      guard depth == 0 || depth == workers[slot].depth && !isRaised else {
+        throw Violation(text: "\(step): lowered deeper than it was, or though it is waited for")
+      }
+      workers[slot].priority = depth
+      workers[slot].job?.band = band
+      workers[slot].job?.cpuBefore = job.cpu
+    case .leavePool(let slot):
+      guard let job = workers[slot].job, isOfAnotherPool(job, in: job.band) else {
+        throw Violation(text: "\(step): it is of this pool")
+      }
+      guard workers[slot].holds else { return false }
+      handOff(slot, to: .handedOff)
+    case .addRoom:
+      guard !held.isEmpty, demotedCount >= roomOfHeld else { throw Violation(text: "\(step): there is room") }
+      guard roomOfHeld < roomOfStarving else { return false }
+      let cpu = cpuOfWorkers
+      guard madeAt == 0 || cpu >= madeAt + 2 * Self.quantum * UInt64(width) else {
+        throw Violation(text: "room is made before the hogs have had the CPUs for two quanta")
+      }
+      extra += 1
+      tally.extraRooms += 1
+      (madeAt, fullSince) = (cpu, nil)
+      dispatch()
+    case .setFlooded(let isFlooded):
+      if !isFlooded, !bugs.endsFloods { return false }
+      self.isFlooded = isFlooded
+      let wanted = isFlooded ? width : allTokens
+      free += wanted - tokens
+      tokens = wanted
+      dispatch()
+    case .wakeIfReady: dispatch()
     }
     return true
   }
 
-  private mutating func sink(_ slot: Int, room: Int) -> Bool {
-    guard workers[slot].holds, counted < room else { return false }
+  /// In the background's pool there is as much room as for known hogs, whatever the step.
+  private mutating func sink(_ slot: Int, room: Int, _ step: PoolPolicy.Step) throws(Violation) -> Bool {
+    let room = pool == .background ? limit : room
+    let asked =
+      switch PoolPolicy.room(for: step, in: pool) {
+      case .known: limit
+      case .found: roomOfFound
+      case .starves: roomOfStarving
+      }
+    guard asked == room else { throw Violation(text: "\(step): it asks for room for \(asked)") }
+    guard workers[slot].holds, demotedCount < room else { return false }
     handOff(slot, to: .sunk)
     return true
   }
@@ -527,7 +601,7 @@ struct ModelledPool {
     guard workers[slot].blockedUntil != nil, let job = workers[slot].job else {
       throw Violation(text: "\(step): it is not blocked")
     }
-    guard now - job.start >= patience(of: Self.leastDelay, workers: workersAtLook) else {
+    guard now - job.start >= patience(of: Self.leastDelay, workers: workersAtLook ?? workers.count) else {
       throw Violation(text: "\(step): it is replaced too early")
     }
     switch job.program.wait {
@@ -537,6 +611,7 @@ struct ModelledPool {
       guard pool == .foreground, replacedOnMap < width else {
         throw Violation(text: "\(step): one more that waits for the memory map")
       }
+      workers[slot].job?.isReplacedOnMap = true
       tally.replacedOnMap += 1
     default: break
     }
@@ -550,7 +625,7 @@ struct ModelledPool {
     if isNew { throw Violation(text: "\(step): one is inside a job for no longer than ordinarily") }
   }
 
-  private var replacedOnMap: Int { workers.count { $0.stance == .handedOff && $0.waitsForMap } }
+  private var replacedOnMap: Int { workers.count { $0.job?.isReplacedOnMap == true && $0.waitsForMap } }
 
   private mutating func judge() throws(Violation) {
     var (running, spares, crowd) = (0, 0, 0)
@@ -568,7 +643,7 @@ struct ModelledPool {
       throw Violation(text: "a token was given back twice, or is lost")
     }
     guard spares <= 1 else { throw Violation(text: "two spares") }
-    guard counted <= roomOfStarving else { throw Violation(text: "\(counted) demoted") }
+    guard demotedCount <= roomOfStarving else { throw Violation(text: "\(demotedCount) demoted") }
     try judgeRoom()
     if pool == .foreground {
       try judgeSpare(isMissing: !isFlowing && spares == 0)
@@ -579,19 +654,19 @@ struct ModelledPool {
   }
 
   /// A hog is lowered, and a trial ended, soon after it shows what it is.
-  private func judge(_ worker: Worker) throws(Violation) {
-    guard let job = worker.job, isOfForeground(job) else { return }
-    guard worker.depth > 0 || job.part > 0 || job.cpu <= Self.quantum + Self.tick + 2 * Self.step else {
-      throw Violation(text: "job \(job.number) has had the CPU for \(job.cpu / 1000) us, and is not lowered")
+  private func judge(_ worker: Member) throws(Violation) {
+    guard let job = worker.job, job.band == .foreground else { return }
+    guard worker.priority > 0 || job.part > 0 || job.used <= Self.quantum + Self.tick + 2 * Self.step else {
+      throw Violation(text: "job \(job.number) has had the CPU for \(job.used / 1000) us, and is not lowered")
     }
-    guard !job.isOnTrial || job.cpu <= 2 * delay + 2 * Self.step else {
+    guard !job.isOnTrial || job.used <= 2 * delay + 2 * Self.step else {
       throw Violation(text: "job \(job.number) is on trial for \(job.cpu / 1000) us of the CPU")
     }
   }
 
   /// What was lowered once does not wait for room for longer than two quanta of the CPUs, and two looks.
   private mutating func judgeRoom() throws(Violation) {
-    guard !held.isEmpty, counted >= roomOfHeld, roomOfHeld < roomOfStarving else {
+    guard !held.isEmpty, demotedCount >= roomOfHeld, roomOfHeld < roomOfStarving else {
       fullSince = nil
       return
     }
@@ -654,10 +729,10 @@ struct ModelledPool {
   /// foreground.
   private mutating func judgeBackground() throws(Violation) {
     let isStuck =
-      !fresh.isEmpty && counted < roomOfFound && free == 0
+      !fresh.isEmpty && demotedCount < limit && free == 0
       && workers.allSatisfy { worker in
         guard worker.stance == .running, let job = worker.job else { return true }
-        guard worker.blockedUntil != nil else { return job.program.hasMoved && job.cpu >= Self.quantum }
+        guard worker.blockedUntil != nil else { return job.band == .foreground && job.used >= Self.quantum }
         return job.program.wait == .blocked || job.program.wait == .kernel && workers.count <= 2 * width
       }
     guard isStuck else {
@@ -674,11 +749,11 @@ struct ModelledPool {
 
   /// Twice the CPU time that jobs ordinarily take, averaged over the last few dozen; a quantum at most.
   private mutating func learn() {
-    let count = ordinary.count - ordinaryBefore.count
+    let count = ordinaryJobs.count - ordinaryBefore.count
     if count >= 16 {
-      let length = (ordinary.time - ordinaryBefore.time) / count
+      let length = (ordinaryJobs.time - ordinaryBefore.time) / count
       ordinaryLength = ordinaryLength == 0 ? length : (ordinaryLength + length) / 2
-      ordinaryBefore = ordinary
+      ordinaryBefore = ordinaryJobs
     }
     delay = max(Self.leastDelay, min(2 * ordinaryLength, Self.quantum))
   }
@@ -696,14 +771,14 @@ struct ModelledPool {
   private func promise(crowd: UInt64) -> (time: UInt64, isOneByOne: Bool) {
     let long = max(delay, Self.millisecond)
     let hogs =
-      counted >= roomOfFound
-      ? Self.quantum * (4 * UInt64(counted + width) + 2 * crowd)
-      : counted >= limit ? Self.quantum * 2 * crowd : 0
+      demotedCount >= roomOfFound
+      ? Self.quantum * (4 * UInt64(demotedCount + width) + 2 * crowd)
+      : demotedCount >= limit ? Self.quantum * 2 * crowd : 0
     let map = workers.contains { $0.holds && $0.waitsForMap } && replacedOnMap >= width
     let untilMap = map ? workers.reduce(now) { $1.waitsForMap ? max($0, $1.blockedUntil ?? now) : $0 } : now
     let time =
       patience(of: delay, workers: workers.count) + 4 * delay + (long * crowd + hogs) / UInt64(width)
       + (hogs > 0 ? 4 * Self.quantum : 0) + (untilMap - now)
-    return (time, map || counted >= roomOfFound)
+    return (time, map || demotedCount >= roomOfFound)
   }
 }

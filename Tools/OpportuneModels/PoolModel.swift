@@ -18,8 +18,13 @@ package struct PoolModel {
     package var wait = PoolPolicy.Blocking.blocked
     /// It is held back for its origin, and may be short.
     package var mayBeShort = false
-    /// It is one of the background's pool whose app is in the foreground by now.
-    package var hasMoved = false
+    /// It is one of the foreground that has sunk into the background's pool.
+    package var hasSunk = false
+    /// How long after its begin its app comes to the other band, and back again; and somebody of the
+    /// foreground begins to wait for it. nil: never.
+    package var movesAfter: UInt64?
+    package var returnsAfter: UInt64?
+    package var awaitedAfter: UInt64?
     /// As many come at once.
     package var copies = 1
 

@@ -12,16 +12,15 @@ struct LockWatchProperty: DrawnProperty {
   let head = 1
   let grain = 3
   /// The code under test; other code in tests of the judge.
-  var look: @Sendable (inout LockWatch, LockWatch.Slice, UInt64, UInt64, UInt64, UInt64) -> Bool = {
+  var look: @Sendable (inout LockWatch, UInt64, UInt64, UInt64, UInt64, UInt64) -> Bool = {
     $0.look($1, start: $2, cpuBefore: $3, cpu: $4, now: $5)
   }
-  var choose: @Sendable (inout LockWatch, [LockWatch.Slice], UInt64) -> [LockWatch.Slice] = {
-    $0.choose($1, now: $2)
-  }
+  var choose: @Sendable ([(job: Int, since: UInt64)]) -> [Int] = { LockWatch.choose($0) }
 
   private enum Doing { case running, locked, elsewhere }
 
   private struct Job {
+    var watch = LockWatch()
     var number: UInt64 = 1
     var start: UInt64 = 0
     var cpuBefore: UInt64 = 0
@@ -45,7 +44,6 @@ struct LockWatchProperty: DrawnProperty {
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
     var (head, steps) = parts(of: input)
     var jobs = [Job](repeating: Job(), count: 1 + head.below(40))
-    var watch = LockWatch()
     var now: UInt64 = 0
     for var bytes in steps {
       // Some change, mostly one; then time passes until a look.
@@ -58,7 +56,7 @@ struct LockWatchProperty: DrawnProperty {
         (jobs[at].looks, jobs[at].passedOver, jobs[at].mostBeside) = (0, 0, 0)
       }
       log.note("at \(now / 1000) us: \(jobs.map { "\($0.doing)".prefix(1) }.joined())")
-      try lookAtAll(&jobs, &watch, now, &log)
+      try lookAtAll(&jobs, now, &log)
     }
   }
 
@@ -67,7 +65,7 @@ struct LockWatchProperty: DrawnProperty {
     case 0, 1: job.doing = .locked
     case 2: job.doing = .elsewhere
     case 3:
-      job = Job(number: job.number + 1, start: now, cpuBefore: job.cpu, cpu: job.cpu)
+      job = Job(watch: job.watch, number: job.number + 1, start: now, cpuBefore: job.cpu, cpu: job.cpu)
     case 4:
       // It runs a little, and waits for something again.
       job.cpu += 1000
@@ -78,14 +76,13 @@ struct LockWatchProperty: DrawnProperty {
   }
 
   private func lookAtAll(
-    _ jobs: inout [Job], _ watch: inout LockWatch, _ now: UInt64, _ log: inout StepLog
+    _ jobs: inout [Job], _ now: UInt64, _ log: inout StepLog
   ) throws(Violation) {
-    var suspects: [LockWatch.Slice] = []
+    var suspects: [Int] = []
     for at in jobs.indices {
       let job = jobs[at]
-      let slice = LockWatch.Slice(thread: Int32(at), job: job.number)
-      let isSuspect = look(&watch, slice, job.start, job.cpuBefore, job.cpu, now)
-      if isSuspect { suspects.append(slice) }
+      let isSuspect = look(&jobs[at].watch, job.number, job.start, job.cpuBefore, job.cpu, now)
+      if isSuspect { suspects.append(at) }
       if job.doing == .running {
         // What it has waited before counts until it was asked.
         if isSuspect, job.isSettled { throw Violation("thread \(at) runs, and is to be asked") }
@@ -100,18 +97,18 @@ struct LockWatchProperty: DrawnProperty {
         throw Violation("thread \(at) waits for \(jobs[at].looks) looks, and is not to be asked")
       }
     }
-    let asked = choose(&watch, suspects, now)
-    log.add(": asks \(asked.map(\.thread)) of \(suspects.count)")
+    let asked = choose(suspects.map { ($0, jobs[$0].watch.waitsSince) })
+    for at in asked { jobs[at].watch.wasAsked(now: now) }
+    log.add(": asks \(asked) of \(suspects.count)")
     guard asked.count <= LockWatch.most, Set(asked).count == asked.count, Set(asked).isSubset(of: suspects)
-    else { throw Violation("\(asked.map(\.thread)) are asked, of \(suspects.map(\.thread))") }
-    for slice in suspects {
-      let at = Int(slice.thread)
-      guard !asked.contains(slice) else {
+    else { throw Violation("\(asked) are asked, of \(suspects)") }
+    for at in suspects {
+      guard !asked.contains(at) else {
         (jobs[at].passedOver, jobs[at].mostBeside) = (0, 0)
         guard jobs[at].doing != .locked else { continue }
         jobs[at].isSettled = jobs[at].doing == .running
         jobs[at].elsewhereAt = jobs[at].cpu
-        watch.waitsElsewhere(slice, cpu: jobs[at].cpu, now: now)
+        jobs[at].watch.waitsElsewhere(jobs[at].number, cpu: jobs[at].cpu, now: now)
         continue
       }
       jobs[at].passedOver += 1

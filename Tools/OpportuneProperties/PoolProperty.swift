@@ -10,9 +10,10 @@ struct PoolProperty: DrawnProperty {
   let summary =
     "No run token is lost, there is one spare worker at most, each step is for a worker that it fits; each fresh "
     + "job begins within what is promised, whatever hogs, floods and blocked jobs do; hogs are lowered, trials "
-    + "ended, and the background's tokens do not stay with who is blocked."
+    + "ended, jobs follow their apps' bands and who waits for them, and the background's tokens do not stay with "
+    + "who is blocked."
   let head = 1
-  let grain = 5
+  let grain = 6
   var bugs = PoolModel.Bugs()
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {
@@ -44,11 +45,14 @@ struct PoolProperty: DrawnProperty {
     let parts = program.parts.map { $0 < 10_000 ? "\($0) ns" : "\($0 / 1000) us" }.joined(separator: ", ")
     let words = [
       program.copies > 1 ? "\(program.copies) times " : "",
-      program.pool == .background ? "in the background " : "", program.hasMoved ? "of the foreground " : "",
+      program.pool == .background ? "in the background " : "", program.hasSunk ? "of the foreground " : "",
       program.mayBeShort ? "held back " : "", program.depth > 0 ? "depth \(program.depth) " : "",
     ]
+    let changes = [
+      ("moves", program.movesAfter), ("returns", program.returnsAfter), ("is awaited", program.awaitedAfter),
+    ].compactMap { what, time in time.map { ", \(what) after \($0 / 1000) us" } }
     let wait = program.parts.count > 1 ? " (waits: \(program.wait))" : ""
-    return "\(words.joined())of origin \(program.origin): \(parts)\(wait)"
+    return "\(words.joined())of origin \(program.origin): \(parts)\(wait)\(changes.joined())"
   }
 
   private static func program(_ bytes: inout ByteSource, after last: UInt64) -> PoolModel.Program {
@@ -68,7 +72,7 @@ struct PoolProperty: DrawnProperty {
       // Some are known, or held back.
       program.depth = isBackground ? 0 : [1, 2, 1, 0, 0, 0, 0, 0][Int(more & 7)]
       program.mayBeShort = !isBackground && more & 7 == 2
-      program.hasMoved = isBackground && more & 1 == 0
+      program.hasSunk = isBackground && more & 1 == 0
     case 3, 4, 5, 6, 7, 14:
       // Some run on as hogs.
       program.parts = [short, 1_000_000 + length * 780_000, more & 3 == 0 ? 30_000_000 : short]
@@ -80,6 +84,15 @@ struct PoolProperty: DrawnProperty {
       program.parts = [1000 + UInt64(more) * 20]
       program.copies = 60 + Int(length) * 6
     default: break
+    }
+    // Of one in four the app moves, or somebody waits for it, or both.
+    let change = bytes.byte()
+    let time = 100_000 + UInt64(change >> 4) * 3_000_000
+    if change & 15 < 2 || change & 15 == 4 { program.movesAfter = time }
+    if change & 15 == 1 { program.returnsAfter = 2 * time }
+    if change & 15 == 2 || change & 15 == 4 { program.awaitedAfter = 2 * time }
+    if change & 15 == 3 {
+      (program.awaitedAfter, program.movesAfter) = (time, 2 * time)
     }
     return program
   }

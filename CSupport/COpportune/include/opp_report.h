@@ -18,6 +18,7 @@ typedef struct opp_report_job {
      * waits at that moment; its voluntary context switches when it was last parked. */
     uint64_t cpu_before, wait_before;
     int64_t switches_before;
+    uint64_t priority; /* that of the thread, as one word */
     uint32_t depth;
     uint8_t band, rank;
     uint8_t base; /* priority before demotion: BasePriority */

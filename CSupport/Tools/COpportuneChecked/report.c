@@ -74,7 +74,7 @@ static void report_setup(const oppx_program *program) {
 static opp_report_job job_of(uint32_t number) {
     return (opp_report_job){.identity = number, .app = (opp_app *)(uintptr_t)(number * 16), .start = number,
                             .cpu_before = number, .wait_before = number, .switches_before = number,
-                            .depth = number, .band = (uint8_t)number, .rank = (uint8_t)number,
+                            .priority = number, .depth = number, .band = (uint8_t)number, .rank = (uint8_t)number,
                             .base = (uint8_t)number, .is_real_time = number & 1};
 }
 
@@ -136,8 +136,8 @@ static uint32_t report_look(opp_reading *reading) {
     opp_report_job is = reading->job, one = job_of(number);
     if (is.identity != one.identity || is.app != one.app || is.start != one.start
         || is.cpu_before != one.cpu_before || is.wait_before != one.wait_before
-        || is.switches_before != one.switches_before || is.depth != one.depth || is.band != one.band
-        || is.rank != one.rank || is.base != one.base || is.is_real_time != one.is_real_time)
+        || is.switches_before != one.switches_before || is.priority != one.priority || is.depth != one.depth
+        || is.band != one.band || is.rank != one.rank || is.base != one.base || is.is_real_time != one.is_real_time)
         oppx_fail("the reading of job %u has something of another", number);
     return number;
 }

@@ -48,7 +48,7 @@ final class AppCore: @unchecked Sendable {
     self.raw = raw
     self.runner = runner
     number = engine.nextNumber()
-    record = AppRecord(name: name, number: number, place: raw, runner: runner, statistics: statistics)
+    record = AppRecord(name: name, number: number, raw: raw, runner: runner, statistics: statistics)
     unownedExecutor = engine.fallbackExecutor
     let context = Unmanaged.passUnretained(self).toOpaque()
     opp_app_set_context(raw, context)
@@ -74,15 +74,15 @@ final class AppCore: @unchecked Sendable {
     try engine.requirePool(for: band)
     switch band {
     case .background: return nil
-    case .foreground: return try place(in: foregroundQueue, at: band)
-    case .realTime: return try place(in: realTimeQueue, at: band)
+    case .foreground: return try core(in: foregroundQueue, at: band)
+    case .realTime: return try core(in: realTimeQueue, at: band)
     }
   }
 
-  private func place(in known: borrowing AtomicLazyReference<AppCore>, at band: Band) throws(SchedulerError)
+  private func core(in known: borrowing AtomicLazyReference<AppCore>, at band: Band) throws(SchedulerError)
     -> AppCore
   {
-    if let place = known.load() { return place }
+    if let core = known.load() { return core }
     return known.storeIfNil(
       try AppCore(engine: engine, name: name, band: band, countingIn: statistics))
   }
@@ -125,7 +125,7 @@ final class AppCore: @unchecked Sendable {
       origin: worker == nil ? DemotionAccounts.origin(here.number, in: self) : nil, app: self)
     let rank = engine.rank(base, band: band, depth: depth)
     let stamp = statistics.stamp(here)
-    let place = isActor ? runner : raw
+    let queue = isActor ? runner : raw
     guard let tree else {
       if isTask, isOwn, state.suspended, let waiter = worker?.app, waiter !== self, identity != 0,
         identity == worker?.identity
@@ -133,14 +133,14 @@ final class AppCore: @unchecked Sendable {
         // The task ran in another app and has hopped to this one. It continues once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
-        if awaited.push(to: self, place, band, rank: rank, producer: producer, stamp: stamp, by: worker) {
+        if awaited.push(to: self, queue, band, rank: rank, producer: producer, stamp: stamp, by: worker) {
           return true
         }
         record.endWait()
         return false
       }
       let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
-      return push(entry, to: place, band, rank: rank, producer: producer, by: taker)
+      return push(entry, to: queue, band, rank: rank, producer: producer, by: taker)
     }
     let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
     if !isActor {
@@ -155,7 +155,7 @@ final class AppCore: @unchecked Sendable {
     // Always queue it in the app's own queue as well: a donor may be suspended before a worker takes the job
     // there.
     if promotable.push(
-      to: self, place, band, rank: rank, producer: producer, stamp: stamp, by: taker)
+      to: self, queue, band, rank: rank, producer: producer, stamp: stamp, by: taker)
     {
       return true
     }
@@ -196,10 +196,10 @@ final class AppCore: @unchecked Sendable {
   /// Queues an entry and wakes a worker for it, which is counted in `band`. No worker is woken if `worker`
   /// itself takes the entry next.
   func push(
-    _ entry: JobEntry, to place: OpaquePointer, _ band: Band, rank: UInt8, producer: OpaquePointer,
+    _ entry: JobEntry, to queue: OpaquePointer, _ band: Band, rank: UInt8, producer: OpaquePointer,
     by worker: Worker?
   ) -> Bool {
-    let submitted = opp_submit(producer, place, rank, entry.raw, worker?.raw)
+    let submitted = opp_submit(producer, queue, rank, entry.raw, worker?.raw)
     guard submitted.level >= 0 else { return false }
     if submitted.wake != .OPP_WAKE_NOTHING { carryOut(submitted, band) }
     engine.dropIfClosed()
@@ -257,8 +257,9 @@ final class AppCore: @unchecked Sendable {
     let levels = opp_app_levels(raw) | opp_app_levels(runner)
     for pool in engine.pools where pool.mask & levels != 0 {
       // One wake-up for each run token: many jobs may be queued, and each woken worker takes a different one.
-      let tokens = engine.configuration.runTokens(of: pool.pool, width: engine.width)
-      for _ in 0..<tokens where opp_has_ready(engine.core, pool.mask) { engine.wake(pool) }
+      for _ in 0..<engine.runTokens(of: pool) where opp_has_ready(engine.core, pool.mask) {
+        engine.wake(pool)
+      }
     }
   }
 

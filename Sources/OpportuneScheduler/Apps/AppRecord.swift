@@ -10,7 +10,7 @@ final class AppRecord: @unchecked Sendable {
   let number: UInt64
   /// The app's `opp_app`s in the C core. After the app's end another app may reuse them; their memory is kept
   /// until the engine is freed.
-  let place: OpaquePointer
+  let raw: OpaquePointer
   let runner: OpaquePointer
   let statistics: StatisticsBlock
   private let gone = Atomic<Bool>(false)
@@ -25,11 +25,10 @@ final class AppRecord: @unchecked Sendable {
   /// The number of the app that began the last wait.
   private let lastWaiter = Atomic<UInt64>(0)
 
-  init(name: String, number: UInt64, place: OpaquePointer, runner: OpaquePointer, statistics: StatisticsBlock)
-  {
+  init(name: String, number: UInt64, raw: OpaquePointer, runner: OpaquePointer, statistics: StatisticsBlock) {
     self.name = name
     self.number = number
-    self.place = place
+    self.raw = raw
     self.runner = runner
     self.statistics = statistics
   }
@@ -61,7 +60,7 @@ final class AppRecord: @unchecked Sendable {
 
   /// Band and suspension, read together.
   var standing: (band: Band, isSuspended: Bool) {
-    let state = opp_app_state_read(place)
+    let state = opp_app_state_read(raw)
     return (Band(rawValue: state.band) ?? .background, state.suspended)
   }
   var band: Band { standing.band }

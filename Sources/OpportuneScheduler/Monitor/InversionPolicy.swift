@@ -91,6 +91,20 @@ package struct InversionPolicy: Sendable {
     return actions
   }
 
+  /// What a holder of the priority `own` gets for the sake of who waits for it; nil where the process may not
+  /// give it that.
+  ///
+  /// - Parameters:
+  ///   - waiter: the priority of who waits.
+  ///   - foreground: that of fresh work: the real-time class is for the jobs of its own pool.
+  ///   - canRaise: whether the process may raise the priority of a thread.
+  package static func priority(
+    for own: KernelPriority, as waiter: KernelPriority, foreground: KernelPriority, canRaise: Bool
+  ) -> KernelPriority? {
+    let wanted = waiter.policy == .roundRobin ? foreground : waiter
+    return canRaise || wanted.policy == own.policy && wanted.nice >= own.nice ? wanted : nil
+  }
+
   /// A job of the foreground's pool on the CPU of a holder that cannot be raised.
   package struct Neighbour: Hashable, Sendable {
     package let party: Party

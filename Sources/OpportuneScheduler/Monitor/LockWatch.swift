@@ -9,10 +9,9 @@ internal import OpportuneBase
 /// before it has run, and is asked again once its clock has moved. After ``resting`` of that it is looked at
 /// once a quantum only, so that what is blocked for long costs nothing. While only such jobs of the
 /// foreground are inside as have been lowered, looks are ``lateInterval`` apart, and while none is, no look
-/// is armed (docs/decisions/0047). Of a queue for one lock a look asks but ``most``. A plain value: clocks
-/// in, questions out.
+/// is armed (docs/decisions/0047). Of a queue for one lock a look asks but ``most``. A plain value, one for
+/// each worker: clocks in, questions out.
 package struct LockWatch: Sendable {
-  package typealias Slice = InversionPolicy.Slice
 
   /// Between two looks, in nanoseconds, while fresh foreground jobs run beside others that stand lower.
   package static let interval: UInt64 = 700_000
@@ -64,69 +63,63 @@ package struct LockWatch: Sendable {
     package var mayHoldUpLowered: Bool { contains(.lowered) }
   }
 
-  private var last: [Int32: Last] = [:]
+  private var last: Last?
 
   package init() {}
 
   /// Whether a look may leave the job out, but once a quantum.
-  package func rests(_ slice: Slice, now: UInt64) -> Bool {
-    guard let last = last[slice.thread], last.job == slice.job, last.elsewhere != nil || last.isStranger
-    else {
-      return false
-    }
+  package func rests(_ job: UInt64, now: UInt64) -> Bool {
+    guard let last, last.job == job, last.elsewhere != nil || last.isStranger else { return false }
     return now.saturatingSubtract(last.at) > Self.resting
   }
 
   /// Whether a look at the job needs its CPU clock: one that has just begun cannot have been off for long.
-  package func needsClock(_ slice: Slice, start: UInt64, now: UInt64) -> Bool {
-    last[slice.thread]?.job == slice.job || now.saturatingSubtract(start) >= Self.patience
+  package func needsClock(_ job: UInt64, start: UInt64, now: UInt64) -> Bool {
+    last?.job == job || now.saturatingSubtract(start) >= Self.patience
   }
 
   /// A look at a job.
   ///
   /// - Parameters:
-  ///   - slice: the job.
+  ///   - job: differs from job to job of the worker.
   ///   - start: when it began.
   ///   - cpuBefore: the CPU time of its thread then, or somewhat before, in nanoseconds.
   ///   - cpu: the same now.
   ///   - now: nanoseconds of the clock of `start`.
-  /// - Returns: whether it is among those to ask what they wait for; see ``choose(_:now:)``.
+  /// - Returns: whether it is among those to ask what they wait for; see ``choose(_:)``.
   package mutating func look(
-    _ slice: Slice, start: UInt64, cpuBefore: UInt64, cpu: UInt64, now: UInt64
+    _ job: UInt64, start: UInt64, cpuBefore: UInt64, cpu: UInt64, now: UInt64
   ) -> Bool {
-    let known = last[slice.thread].flatMap { $0.job == slice.job ? $0 : nil }
-    var base = known ?? Last(job: slice.job, cpu: cpuBefore, at: start)
+    let known = last.flatMap { $0.job == job ? $0 : nil }
+    var base = known ?? Last(job: job, cpu: cpuBefore, at: start)
     if base.elsewhere == cpu { return false }
     let (elapsed, used) = (now.saturatingSubtract(base.at), cpu.saturatingSubtract(base.cpu))
     let asks = elapsed.saturatingSubtract(used) >= Self.patience
-    if !asks { base = Last(job: slice.job, cpu: cpu, at: now) }
+    if !asks { base = Last(job: job, cpu: cpu, at: now) }
     (base.elsewhere, base.isStranger) = (nil, false)
-    last[slice.thread] = base
+    last = base
     return asks
   }
 
+  /// Since when the job has waited without being asked.
+  package var waitsSince: UInt64 { last.map { $0.asked ?? $0.at } ?? 0 }
+
   /// Whom of those jobs to ask at this look: ``most`` of them, who have waited longest without being asked.
-  /// So each is within as many looks as it takes to go around. If one waits for no lock, say so by
-  /// ``waitsElsewhere(_:cpu:now:)``.
-  package mutating func choose(_ jobs: [Slice], now: UInt64) -> [Slice] {
-    let since = jobs.map { (job: $0, at: last[$0.thread].map { $0.asked ?? $0.at } ?? 0) }
-    let chosen = since.sorted { ($0.at, $0.job) < ($1.at, $1.job) }.prefix(Self.most).map(\.job)
-    for job in chosen { last[job.thread]?.asked = now }
-    return chosen
+  /// So each is within as many looks as it takes to go around. Of each say then ``wasAsked(now:)``, and of
+  /// one that waits for no lock ``waitsElsewhere(_:cpu:now:)``.
+  package static func choose<Job: Comparable>(_ jobs: [(job: Job, since: UInt64)]) -> [Job] {
+    jobs.sorted { ($0.since, $0.job) < ($1.since, $1.job) }.prefix(most).map(\.job)
   }
 
+  package mutating func wasAsked(now: UInt64) { last?.asked = now }
+
   /// The job, whose clock was `cpu` at the look, waits for no lock, or for a CPU.
-  package mutating func waitsElsewhere(_ slice: Slice, cpu: UInt64, now: UInt64) {
-    if last[slice.thread]?.job == slice.job {
-      last[slice.thread] = Last(job: slice.job, cpu: cpu, at: now, elsewhere: cpu)
-    }
+  package mutating func waitsElsewhere(_ job: UInt64, cpu: UInt64, now: UInt64) {
+    if last?.job == job { last = Last(job: job, cpu: cpu, at: now, elsewhere: cpu) }
   }
 
   /// The job waits for a lock that no worker of the scheduler holds.
-  package mutating func waitsForStranger(_ slice: Slice) {
-    if last[slice.thread]?.job == slice.job { last[slice.thread]?.isStranger = true }
+  package mutating func waitsForStranger(_ job: UInt64) {
+    if last?.job == job { last?.isStranger = true }
   }
-
-  /// The thread has ended, or runs no foreground job.
-  package mutating func forget(_ thread: Int32) { last[thread] = nil }
 }

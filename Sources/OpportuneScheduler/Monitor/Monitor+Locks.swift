@@ -9,7 +9,6 @@ extension Monitor {
   /// What the looks have found and done.
   struct Locks {
     var policy = InversionPolicy(limit: 1_000_000_000)
-    var watch = LockWatch()
     var helps: [InversionPolicy.Slice: Help] = [:]
     var hasWarned = false
     /// The monitor is among those for whose sake the looks are.
@@ -65,7 +64,6 @@ extension Monitor {
   struct Help {
     let holder: Worker
     let reading: WorkerReport.Reading
-    let waiter: KernelPriority
     /// As it was before.
     var before: KernelPriority
     /// It has the waiter's priority now; nil where the process may not raise it.
@@ -89,31 +87,35 @@ extension Monitor {
       for case let worker? in pool.workers {
         let reading = worker.report.read()
         guard let reading, reading.band > .background else {
-          locks.watch.forget(worker.report.threadID)
+          worker.notes.locks = LockWatch()
           if let reading { inside.add(reading, depth: worker.depth, rests: true) }
           continue
         }
-        let slice = InversionPolicy.Slice(worker, reading)
-        if isThorough || !locks.watch.rests(slice, now: now),
-          locks.watch.needsClock(slice, start: reading.start, now: now), let cpu = worker.report.cpuTime,
-          locks.watch.look(
-            slice, start: reading.start, cpuBefore: reading.cpuBefore, cpu: cpu, now: now)
+        let job = reading.sequence
+        if isThorough || !worker.notes.locks.rests(job, now: now),
+          worker.notes.locks.needsClock(job, start: reading.start, now: now),
+          let cpu = worker.report.cpuTime,
+          worker.notes.locks.look(
+            job, start: reading.start, cpuBefore: reading.cpuBefore, cpu: cpu, now: now)
         {
           if worker.report.keepsPriority {  // see Worker.waiting()
-            locks.watch.waitsElsewhere(slice, cpu: cpu, now: now)
+            worker.notes.locks.waitsElsewhere(job, cpu: cpu, now: now)
           } else {
-            suspects[slice] = Suspect(worker: worker, reading: reading, cpu: cpu)
+            suspects[.init(worker, reading)] = Suspect(worker: worker, reading: reading, cpu: cpu)
           }
         }
-        inside.add(reading, depth: worker.depth, rests: locks.watch.rests(slice, now: now))
+        inside.add(reading, depth: worker.depth, rests: worker.notes.locks.rests(job, now: now))
       }
     }
     // Who is helped is helped while somebody is known to wait for it: then all are asked.
     let asked =
-      locks.policy.isIdle ? locks.watch.choose(Array(suspects.keys), now: now) : suspects.keys.sorted()
+      locks.policy.isIdle
+      ? LockWatch.choose(suspects.map { ($0.key, $0.value.worker.notes.locks.waitsSince) })
+      : suspects.keys.sorted()
     var survey = Survey()
-    for slice in asked {
-      if let suspect = suspects[slice] { addWaits(of: suspect, now, to: &survey, engine) }
+    for case let suspect? in asked.map({ suspects[$0] }) {
+      suspect.worker.notes.locks.wasAsked(now: now)
+      addWaits(of: suspect, now, to: &survey, engine)
     }
     if !survey.waits.isEmpty || !locks.policy.isIdle { act(on: survey.waits, now, engine) }
     // Help is taken back in time though nobody is inside who needs it.
@@ -149,7 +151,7 @@ extension Monitor {
     for pool in engine.pools {
       for case let worker? in pool.workers {
         guard let reading = worker.report.read() else { continue }
-        now.add(reading, depth: worker.depth, rests: locks.watch.rests(.init(worker, reading), now: at))
+        now.add(reading, depth: worker.depth, rests: worker.notes.locks.rests(reading.sequence, now: at))
       }
     }
     kindsInside.bitwiseOr(now.kinds.rawValue, ordering: .sequentiallyConsistent)
@@ -165,19 +167,19 @@ extension Monitor {
       let slice = InversionPolicy.Slice(waiter, reading)
       guard let lock = lockWait(waiter, &survey) else {
         // Of a link of a chain nothing is remembered: it is asked for the sake of who waits for it.
-        if isForeground { locks.watch.waitsElsewhere(slice, cpu: suspect.cpu, now: now) }
+        if isForeground { waiter.notes.locks.waitsElsewhere(reading.sequence, cpu: suspect.cpu, now: now) }
         return
       }
       guard waiter.report.isStillInside(reading), let holder = worker(ofThread: lock.holder, engine),
         holder !== waiter, let held = holder.report.read()
       else {
-        if isForeground { locks.watch.waitsForStranger(slice) }
+        if isForeground { waiter.notes.locks.waitsForStranger(reading.sequence) }
         return
       }
       let isKnown = survey.waits.contains { $0.waiter.slice == slice && $0.isForeground == isForeground }
       survey.waits.append(
         InversionPolicy.Wait(
-          waiter: party(waiter, reading, engine), holder: party(holder, held, engine),
+          waiter: party(waiter, reading), holder: party(holder, held),
           isForeground: isForeground))
       if isKnown { return }
       (waiter, reading, isForeground) = (holder, held, false)
@@ -201,25 +203,10 @@ extension Monitor {
     return nil
   }
 
-  private func party(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine)
-    -> InversionPolicy.Party
-  {
+  private func party(_ worker: Worker, _ reading: WorkerReport.Reading) -> InversionPolicy.Party {
     let slice = InversionPolicy.Slice(worker, reading)
-    let own = locks.helps[slice]?.before ?? priority(worker, reading, engine)
+    let own = locks.helps[slice]?.before ?? worker.report.priority(during: reading)
     return InversionPolicy.Party(slice: slice, priority: own)
-  }
-
-  /// That the worker's thread has now.
-  private func priority(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) -> KernelPriority
-  {
-    if let changed = worker.report.changed { return changed }
-    let pool = worker.pool
-    let hasOwn = pool.demotedMask != 0 || reading.band > .background  // the second has sunk into the overlap
-    guard reading.depth > 0, hasOwn, !worker.isOnTrial else {
-      return engine.priority(of: pool.pool)
-    }
-    let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
-    return engine.priority(of: pool.pool, level: level, depth: reading.depth)
   }
 
   // MARK: Help
@@ -231,19 +218,18 @@ extension Monitor {
       reading.sequence == slice.job
     else { return }
     let isNew = locks.helps[slice] == nil
-    let before = locks.helps[slice]?.before ?? priority(holder, reading, engine)
-    // The real-time class is for the jobs of its own pool.
-    let given = waiter.policy == .roundRobin ? engine.priority(of: .foreground) : waiter
-    let mayRaise = engine.privileges.canRaise || given.policy == before.policy && given.nice >= before.nice
-    let isRaised = mayRaise && holder.report.setPriority(given, during: reading)
+    var help =
+      locks.helps[slice]
+      ?? Help(holder: holder, reading: reading, before: holder.report.priority(during: reading))
+    let wanted = InversionPolicy.priority(
+      for: help.before, as: waiter, foreground: engine.priority(of: .foreground),
+      canRaise: engine.privileges.canRaise)
+    help.given = wanted.flatMap { holder.report.setPriority($0, during: reading) ? $0 : nil }
     if isNew {
       lockCounts.inversions.add(1, ordering: .relaxed)  // statistics, all three
-      if isRaised { lockCounts.raised.add(1, ordering: .relaxed) }
+      if help.given != nil { lockCounts.raised.add(1, ordering: .relaxed) }
       warn(holder, reading, engine)
     }
-    var help =
-      locks.helps[slice] ?? Help(holder: holder, reading: reading, waiter: given, before: before)
-    help.given = isRaised ? given : nil
     locks.helps[slice] = help
   }
 
@@ -276,7 +262,7 @@ extension Monitor {
         guard !help.away.contains(where: { $0.hog === hog && $0.cpu == cpu }),
           let reading = hog.report.read(), let hogMeter = hog.report.meter
         else { continue }
-        let own = priority(hog, reading, engine)
+        let own = hog.report.priority(during: reading)
         let move = InversionPolicy.move(
           .init(
             party: .init(slice: .init(hog, reading), priority: own), isDemoted: hog.depth > 0,
@@ -314,7 +300,7 @@ extension Monitor {
     locks.hasWarned = true
     engine.log(
       .notice, "foreground work waits for a lock that lower work holds; see docs/sharing.md",
-      ["holder": "\(app(at: reading.app)?.name ?? "an app that is gone")"])
+      ["holder": "\(app(of: reading.app)?.name ?? "an app that is gone")"])
   }
 }
 

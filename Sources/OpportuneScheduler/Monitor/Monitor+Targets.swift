@@ -24,7 +24,7 @@ extension Monitor {
     var readings: [TargetPolicy.Reading] = []
     targets.apps.removeAll { app in
       guard !app.isGone, let meter = app.meter(orMake: false), let p99 = meter.p99 else { return true }
-      let state = opp_app_state_read(app.place)
+      let state = opp_app_state_read(app.raw)
       if state.band > Band.background.rawValue, !state.suspended {
         readings.append(TargetPolicy.Reading(app: app.number, p99: p99, requests: meter.requests))
       }

@@ -46,7 +46,7 @@ extension Monitor {
     for number in 0...2 * engine.width {
       for pool in engine.pools where pool.liveWorkers == number {
         // One more than run tokens: the spare worker.
-        guard number <= engine.configuration.runTokens(of: pool.pool, width: engine.width) else { continue }
+        guard number <= engine.runTokens(of: pool) else { continue }
         _ = spawn(pool, engine)
       }
     }

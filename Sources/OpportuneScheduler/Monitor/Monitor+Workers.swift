@@ -7,7 +7,7 @@ typealias ThreadStarter = (
   String, Int, @convention(c) (UnsafeMutableRawPointer?) -> Void, UnsafeMutableRawPointer
 ) -> Int32
 
-/// Starting and replacing workers, and changing the kernel priority of running jobs.
+/// Starting workers.
 extension Monitor {
   func spawn(_ pool: PoolState, _ engine: Engine) -> Bool {
     let slot = pool.workers.firstIndex { $0 == nil } ?? pool.workers.count
@@ -56,8 +56,6 @@ extension Monitor {
   /// A worker that was counted has ended, or never began.
   func remove(_ worker: Worker) {
     worker.pool.workers[Int(worker.slot)] = nil
-    worker.pool.policy.forget(Int(worker.slot))
-    realTimeClass?.jobs[ObjectIdentifier(worker)] = nil
     live -= 1
   }
 
@@ -95,52 +93,8 @@ extension Monitor {
     engine.pools.reduce(.max) { $1.lacksWorker ? min($0, $1.startsFrom) : $0 }
   }
 
-  /// Lets another worker take the token of the one that is inside `reading`, which is counted among the
-  /// demoted, if there is such room, or goes on uncounted. Returns false if it keeps its token.
-  func replace(
-    _ worker: Worker, _ reading: WorkerReport.Reading, in room: PoolPolicy.Room? = nil, _ engine: Engine
-  ) -> Bool {
-    let pool = worker.pool
-    // Without a worker to take the place, each later submission would try in vain to wake one.
-    guard worker.report.isStillInside(reading), opp_pool_sleeping(pool.raw) > 0 || mayStart(in: pool) else {
-      return false
-    }
-    let handed = room.map { opp_worker_sink(worker.raw, opp_demotion($0)) } ?? opp_worker_hand_off(worker.raw)
-    if handed != .OPP_HANDED_NOT { letAnotherWork(pool, engine) }
-    return handed == .OPP_HANDED_OFF
-  }
-
-  /// Provides workers after a run token has come free. Other workers may have parked while it was counted as
-  /// in use for a moment. One worker is woken for what waits; one is started for later work if none is
-  /// parked.
-  func letAnotherWork(_ pool: PoolState, _ engine: Engine) {
-    engine.wakeIfReady(pool)
-    if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
-  }
-
   /// The app that owns this `opp_app` of the C core, unless the app has ended.
-  func app(at place: OpaquePointer?) -> AppRecord? {
-    apps.first { place != nil && !$0.isGone && ($0.place == place || $0.runner == place) }
-  }
-
-  // MARK: Changes of band
-
-  func reclassify(_ engine: Engine) {
-    for pool in engine.pools {
-      for case let worker? in pool.workers {
-        let sight = WorkerSight(worker, engine)
-        for step in pool.policy.bandSteps(for: sight.seen, sight) { carryOut(step, sight) }
-      }
-    }
-  }
-
-  func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
-    for pool in engine.pools {
-      for case let worker? in pool.workers {
-        let sight = WorkerSight(worker, engine)
-        guard sight.reading?.identity == identity else { continue }
-        if let step = PoolPolicy.raiseStep(for: sight.seen, to: band) { carryOut(step, sight) }
-      }
-    }
+  func app(of queue: OpaquePointer?) -> AppRecord? {
+    apps.first { queue != nil && !$0.isGone && ($0.raw == queue || $0.runner == queue) }
   }
 }

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// One-shot alarms wake it. So a request for a look costs the caller one system call of 0.3 µs and wakes no
 /// thread at once. What is done is decided by ``PoolPolicy``, ``DemotionAccount``, ``InversionPolicy``,
-/// ``TargetPolicy`` and ``RealTimeQuantum``; the monitor measures and carries out.
+/// ``TargetPolicy`` and ``ClassPolicy``; the monitor measures and carries out.
 final class Monitor: @unchecked Sendable {
   enum Message {
     case spawn(PoolState)
@@ -49,6 +49,13 @@ final class Monitor: @unchecked Sendable {
     /// When the timers' alarm goes off; `.max` is never. For tests.
     var alarm = UInt64.max
     var realTime: RealTimeForegroundStatistics.Access?
+  }
+
+  /// What the monitor remembers of a worker from look to look. It ends with the worker.
+  struct WorkerNotes {
+    var pool = PoolPolicy.Notes()
+    var locks = LockWatch()
+    var inClass: ClassPolicy.JobLook?
   }
 
   enum Alarm: UInt32 { case tick, watch, timers, locks, locksLate, realTime }
@@ -131,7 +138,7 @@ final class Monitor: @unchecked Sendable {
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in inbox.fetch() { answerLate(message) }
-    let tokens = engine.pools.map { engine.configuration.runTokens(of: $0.pool, width: engine.width) }
+    let tokens = engine.pools.map { engine.runTokens(of: $0) }
     let (given, wanted) = (isWatched ? live + 1 : 0, tokens.reduce(1) { $0 + $1 + 1 })
     begin()
     throw SchedulerError(
@@ -240,14 +247,14 @@ final class Monitor: @unchecked Sendable {
   /// Collects the alarms that go off until `isOver`. The program may submit jobs before the monitor's thread
   /// has seen that the setup is complete. Those alarms are one-shot, so none may be lost.
   static func gather(until isOver: () -> Bool, _ wait: () -> UInt32) -> UInt32 {
-    var rung: UInt32 = 0
-    while !isOver() { rung |= wait() }
-    return rung
+    var fired: UInt32 = 0
+    while !isOver() { fired |= wait() }
+    return fired
   }
 
   private func run() {
     // [set up] acquiring: pairs with start().
-    var rung = Self.gather(until: { isSetUp.load(ordering: .acquiring) }, { opp_alarms_wait(alarms) })
+    var fired = Self.gather(until: { isSetUp.load(ordering: .acquiring) }, { opp_alarms_wait(alarms) })
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
     KernelPriority.monitor(engine.configuration.pools, engine.privileges).applyToNewThread()
@@ -258,19 +265,19 @@ final class Monitor: @unchecked Sendable {
     }
     notify()
     while true {
-      rung |= opp_alarms_wait(alarms)
-      defer { rung = 0 }
+      fired |= opp_alarms_wait(alarms)
+      defer { fired = 0 }
       // First: no other look must delay this one.
-      if rung & (1 << Alarm.realTime.rawValue) != 0 { lookAtClass(engine) }
-      if rung & Self.locksMask != 0 {
+      if fired & (1 << Alarm.realTime.rawValue) != 0 { lookAtClass(engine) }
+      if fired & Self.locksMask != 0 {
         lookAtLocks(engine)
-        // The most frequent of all: for nothing else is due, and who posts what is urgent rings.
-        if rung & ~Self.locksMask == 0 { continue }
+        // The most frequent of all: for nothing else is due, and who posts what is urgent notifies.
+        if fired & ~Self.locksMask == 0 { continue }
       }
-      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
+      if fired & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
       fetch(engine)
-      if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
-      if rung & (1 << Alarm.watch.rawValue) != 0 {
+      if fired & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
+      if fired & (1 << Alarm.watch.rawValue) != 0 {
         for pool in engine.pools { watch(pool, engine) }
         let delays = engine.pools.lazy.map { (pool: $0.pool, delay: $0.policy.spareDelay) }
         setWatchDelay(PoolPolicy.watchDelay(spareDelays: delays, least: spareDelay), engine)
@@ -333,7 +340,6 @@ final class Monitor: @unchecked Sendable {
         _ = spawn(pool, engine)
       }
     case .ended(let worker):
-      locks.watch.forget(worker.report.threadID)
       remove(worker)
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
@@ -399,7 +405,7 @@ final class Monitor: @unchecked Sendable {
     share.workers = engine.pools.first { $0.pool == .background }.map { Int(opp_pool_tokens($0.raw)) } ?? 0
     return Snapshot(
       apps: apps.filter { !$0.isGone }, timers: timers.count, share: share, alarm: alarmedAt,
-      realTime: realTimeClass?.access)
+      realTime: realTimeClass?.policy.access)
   }
 
   /// CPU time, in nanoseconds, of the app's slices that run now.
@@ -468,7 +474,7 @@ final class Monitor: @unchecked Sendable {
     }
     guard live == 0 || expired else { return false }
     let names = engine.pools.flatMap { $0.workers }.compactMap { worker in
-      app(at: worker?.report.read()?.app)?.name
+      app(of: worker?.report.read()?.app)?.name
     }
     self.shutdown = nil
     shutdown.continuation.resume(returning: names)
@@ -476,7 +482,7 @@ final class Monitor: @unchecked Sendable {
   }
 
   /// Whether no job is queued that may run, and no worker has taken a job, begun or not. A worker that has
-  /// not parked yet rings the monitor when it does.
+  /// not parked yet notifies the monitor when it does.
   private func isIdle(_ engine: Engine) -> Bool {
     guard let versions = idleVersions(engine) else { return false }
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }

@@ -8,30 +8,31 @@ extension PoolPolicy {
     /// The depth at the first look, and the depth now.
     let first: Int
     var depth: Int
-    /// Time off the CPU, to tell a job that blocks from a hog.
+    /// Time off the CPU, to tell a job that blocks from a hog; and what there was before the job came to
+    /// another band.
     var time: OffCPUTime
+    let offBefore: UInt64
 
-    init(_ job: Job, depth: Int) {
+    init(_ job: Job, depth: Int, offBefore: UInt64) {
       (sequence, first) = (job.sequence, job.depth)
       self.depth = max(job.depth, depth)
-      time = OffCPUTime(switches: job.switchesBefore)
+      (time, self.offBefore) = (OffCPUTime(switches: job.switchesBefore), offBefore)
     }
   }
 
   /// Looks at the job that a worker is inside of. The steps are carried out in this order, whichever of them
   /// are refused.
-  package mutating func quantumSteps(
-    for worker: Seen, now: UInt64, _ rules: Rules, _ sight: some PoolSight
+  package func quantumSteps(
+    for worker: Seen, _ notes: inout Notes, now: UInt64, _ sight: some WorkerSight
   ) -> [Step] {
-    let slot = worker.slot
+    let (slot, rules) = (worker.slot, sight.pool.rules)
     guard let job = worker.job else {
-      running[slot] = nil
+      notes.running = nil
       return []
     }
     guard job.band != .background, let clock = sight.cpuTime else { return [] }
-    var known =
-      running[slot].flatMap { $0.sequence == job.sequence ? $0 : nil } ?? Running(job, depth: worker.depth)
-    defer { running[slot] = known }
+    var known = notes.running(job, depth: worker.depth)
+    defer { notes.running = known }
     let wall = now > job.start ? now - job.start : 0
     // Each reading costs several times the one before, so each is made only where the answer may depend on
     // it.
@@ -47,40 +48,54 @@ extension PoolPolicy {
     var steps: [Step] = []
     // A demoted foreground hog in the background pool must not keep its run token from background work. (law
     // 3)
-    if rules.pool == .background, sight.somethingWaits { steps.append(.sink(slot)) }
+    if rules.pool == .background, sight.pool.somethingWaits { steps.append(.sink(slot)) }
     let depth = sight.depth(from: known.first, cpu: cpu, offCPU: offCPU)
     // Its job was replaced because it blocked, and has used up a quantum since. This may exceed the limit of
     // demoted workers. Without it, hogs that had blocked once would run beside the counted ones without
     // limit. Foreground work whose app has moved to another pool is counted in neither.
-    if depth > 0, worker.stance == .handedOff, sight.bandOfApp == job.band { steps.append(.count(slot)) }
+    if depth > 0, worker.stance == .handedOff, !sight.isOfAnotherPool(in: job.band) {
+      steps.append(.count(slot))
+    }
     if depth > known.depth {
       steps.append(.lower(slot, from: known.depth, to: depth))
       known.depth = depth
+      notes.change?.isAsFresh = false
     }
     return steps
   }
 
-  /// How long the job has been off the CPU, in nanoseconds, as far as such a look has shown.
-  package func offCPU(of slot: Int, job sequence: UInt64) -> UInt64 {
-    running[slot].flatMap { $0.sequence == sequence ? $0.time.offCPUOfSlice : nil } ?? 0
+  // MARK: Extra room
+
+  /// Whether there is to be room for one more job that was lowered once, where such jobs wait and have none:
+  /// a hog for each two quanta that the pool's workers have had the CPUs. Among these jobs may be a short one
+  /// that is held back for its origin.
+  package mutating func extraRoomStep(for pool: some PoolSight) -> Step? {
+    guard pool.loweredOnceWaits, !pool.hasRoomForLoweredOnce else { return nil }
+    let (cpu, rules) = (pool.cpuOfWorkers, pool.rules)
+    let due = cpuAtExtra.saturatingAdd(2 * rules.quantum * UInt64(rules.width))
+    if cpu < cpuAtExtra { cpuAtExtra = cpu }  // workers have ended
+    return cpu >= due || cpuAtExtra == 0 ? .addRoom : nil
+  }
+
+  /// Room was made, at that CPU time of the workers.
+  package mutating func madeExtraRoom(cpuOfWorkers: UInt64) { cpuAtExtra = cpuOfWorkers }
+}
+
+extension PoolPolicy.Notes {
+  /// How long the job has been off the CPU, in nanoseconds, as far as looks once a quantum have shown.
+  package func offCPU(job sequence: UInt64) -> UInt64 {
+    if let running, running.sequence == sequence { return running.offBefore + running.time.offCPUOfSlice }
+    return change.flatMap { $0.job.sequence == sequence ? $0.offBefore : nil } ?? 0
+  }
+
+  fileprivate func running(_ job: PoolPolicy.Job, depth: Int) -> PoolPolicy.Running {
+    running.flatMap { $0.sequence == job.sequence ? $0 : nil }
+      ?? PoolPolicy.Running(job, depth: depth, offBefore: change(of: job)?.offBefore ?? 0)
   }
 
   /// A job was lowered between two such looks.
-  mutating func noteLowered(_ slot: Int, _ job: Job, to depth: Int) {
-    if running[slot]?.sequence == job.sequence { running[slot]?.depth = depth }
+  mutating func wasLowered(_ job: PoolPolicy.Job, to depth: Int) {
+    if running?.sequence == job.sequence { running?.depth = depth }
+    change?.isAsFresh = false
   }
-
-  // MARK: Extra room
-
-  /// Whether there is to be room for one more job that was lowered once: a hog for each two quanta that the
-  /// pool's workers have had the CPUs. Among these jobs may be a short one that is held back for its origin.
-  /// For a pool in which such jobs wait without room.
-  package mutating func wantsExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
-    let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
-    if cpuOfWorkers < cpuAtExtra { cpuAtExtra = cpuOfWorkers }  // workers have ended
-    return cpuOfWorkers >= due || cpuAtExtra == 0
-  }
-
-  /// Room was made.
-  package mutating func madeExtraRoom(cpuOfWorkers: UInt64) { cpuAtExtra = cpuOfWorkers }
 }

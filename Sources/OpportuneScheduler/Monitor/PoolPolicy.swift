@@ -1,46 +1,11 @@
 internal import OpportuneBase
 
-/// What a look at a pool asks beside what it is shown: of the worker that is looked at, and of its pool. Each
-/// answer about a worker costs several times the one before, so none is asked for in advance.
-package protocol PoolSight {
-  /// Whether the origin of the worker's job is suspected of hogs.
-  var isSuspected: Bool { get }
-  /// CPU time of the worker's thread so far, in nanoseconds; nil where it cannot be read.
-  var cpuTime: UInt64? { get }
-  /// The same clock, and for how long the thread has waited for a CPU, or so shortly for something else that
-  /// it does not count as blocking, in nanoseconds; nil where they cannot be read.
-  var usage: (cpu: UInt64, wait: UInt64)? { get }
-  /// How often the thread has given up the CPU voluntarily.
-  var switches: Int64 { get }
-  /// The band that the app of the worker's job has now; nil where the job is of none. It may have changed
-  /// since the job began.
-  var bandOfApp: Band? { get }
-  /// Whether jobs of the worker's job's kind are another pool's once they are of that band.
-  func isOfAnotherPool(in band: Band) -> Bool
-  /// How deep the worker's job is to be lowered that began at `first`, after what it has used; nanoseconds.
-  func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int
-  /// What the worker's thread waits for.
-  var blocking: PoolPolicy.Blocking { get }
-  /// Whether another worker of the pool, whose token was handed on, is still inside that job and waits for
-  /// the lock of the memory map.
-  func stillWaitsForMemoryMap(_ slot: Int, job: UInt64) -> Bool
-  /// The workers that the pool has, and how many of them are counted among the demoted.
-  var workers: Int { get }
-  var demoted: Int { get }
-  /// Whether there is room for one more demoted job that has not begun yet.
-  var hasRoomForKnown: Bool { get }
-  /// Whether any work of the pool waits.
-  var somethingWaits: Bool { get }
-  /// The total CPU time of the pool's workers, in nanoseconds.
-  var cpuOfWorkers: UInt64 { get }
-}
-
 /// What the monitor does where jobs of a pool are in the way of others.
 ///
 /// A pure value, without a clock and without threads: it is shown the workers one after the other and gives
-/// steps, which the monitor carries out. A step may be refused, as where no room is left; then the policy
-/// says what is to be done instead. The same sights and answers give the same steps. Only for the monitor's
-/// thread.
+/// steps, which the monitor carries out (``PolicedPool``). A step may be refused, as where no room is left;
+/// then the policy says what is to be done instead. The same sights and answers give the same steps. Only for
+/// the monitor's thread.
 package struct PoolPolicy: Sendable {
   /// The settings of a pool; times in nanoseconds.
   package struct Rules: Sendable {
@@ -106,10 +71,9 @@ package struct PoolPolicy: Sendable {
     }
   }
 
-  /// What the monitor is to do. Workers are named by their slots. Of steps that say so it tells the policy
-  /// whether they were carried out.
+  /// What the monitor is to do. Workers are named by their slots.
   package enum Step: Sendable, Hashable {
-    /// Another takes the token of a worker that is blocked.
+    /// Another takes the token of a worker that is blocked. May be refused.
     case replaceBlocked(Int)
     /// The job is lowered, and another takes the token. May be refused.
     case lower(Int, from: Int, to: Int)
@@ -125,10 +89,8 @@ package struct PoolPolicy: Sendable {
     case count(Int)
     /// The job continues at the kernel priority of demoted work.
     case endTrial(Int)
-    /// The job continues at the kernel priority of its kind in that band.
-    case setBand(Int, Band)
-    /// The same, as a job that was not lowered: work of that band waits for it.
-    case raise(Int, Band)
+    /// The job continues at the kernel priority of its kind in that band, lowered as deep as that.
+    case setBand(Int, Band, depth: Int)
     /// Another takes the token of a worker whose job is not its pool's any more.
     case leavePool(Int)
     /// From now on, or no longer, a push calls the spare worker.
@@ -137,6 +99,23 @@ package struct PoolPolicy: Sendable {
     case lookAtSpare
     case callSpare
     case watchAgain
+    /// One more of the jobs that were lowered once may begin. May be refused.
+    case addRoom
+    /// The pool has one run token for each CPU from now on; or has as many as it is configured for.
+    case setFlooded(Bool)
+    /// A worker is woken for what waits, as for a job that was left to a worker whose slice goes on.
+    case wakeIfReady
+
+    /// The worker that it is about; nil where it is about the pool.
+    package var slot: Int? {
+      switch self {
+      case .replaceBlocked(let slot), .lower(let slot, _, _), .yield(let slot), .sink(let slot),
+        .sinkStarving(let slot), .uncount(let slot), .count(let slot), .endTrial(let slot),
+        .setBand(let slot, _, _), .leavePool(let slot):
+        slot
+      case .setStalled, .lookAtSpare, .callSpare, .watchAgain, .addRoom, .setFlooded, .wakeIfReady: nil
+      }
+    }
   }
 
   /// How much room beside the run tokens a job may use that is lowered; see `opp_demotion`.
@@ -154,7 +133,7 @@ package struct PoolPolicy: Sendable {
   }
 
   /// The last look at a worker; its CPU time shows whether the worker has run since.
-  private struct Look {
+  fileprivate struct Look: Sendable {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
@@ -164,7 +143,23 @@ package struct PoolPolicy: Sendable {
     var mayBeReplacedOnMap = false
   }
 
-  private var looks: [Int: Look] = [:]
+  /// What is remembered of a worker from look to look. It is kept with the worker, and ends with it.
+  package struct Notes: Sendable {
+    fileprivate var look: Look?
+    /// The running job at the last look in a quantum.
+    var running: Running?
+    /// How the running job has come to another band.
+    var change: BandChange?
+
+    package init() {}
+
+    /// Whether the worker was allowed to be replaced during that job, as one that waits for the lock of the
+    /// memory map.
+    package func isReplacedOnMap(job sequence: UInt64) -> Bool {
+      look.map { $0.sequence == sequence && $0.mayBeReplacedOnMap } ?? false
+    }
+  }
+
   /// How many jobs the workers had begun and ended at the last look.
   private var lastProgress: UInt64 = 0
   /// The CPU time of the pool's workers at the first look after a job was seen to begin or end; and when they
@@ -174,23 +169,14 @@ package struct PoolPolicy: Sendable {
   private var ordinary = OrdinaryLength()
   /// The workers' ordinary jobs at the last look in a quantum, and when that was.
   private var seenJobs: (count: UInt64, time: UInt64, at: UInt64)?
-  /// The running jobs at the last look in a quantum.
-  var running: [Int: Running] = [:]
-  /// The band to which the worker's job has followed its app.
-  private var followed: [Int: (job: UInt64, band: Band)] = [:]
+  /// Whether the pool was flooded at that look; see ``floodStep(for:now:)``.
+  package private(set) var isFlooded = false
   /// The CPU time of the pool's workers when extra room was last made.
   var cpuAtExtra: UInt64 = 0
   /// The delay of the spare worker at the last look at a pool in which something waited, in nanoseconds.
   package private(set) var spareDelay: UInt64 = 0
 
   package init() {}
-
-  /// The worker of the slot has ended.
-  package mutating func forget(_ slot: Int) {
-    looks[slot] = nil
-    running[slot] = nil
-    followed[slot] = nil
-  }
 
   // MARK: Lengths of time
 
@@ -249,12 +235,17 @@ package struct PoolPolicy: Sendable {
 
   // MARK: Floods
 
-  /// Whether the pool has so many short jobs that a second run token for each CPU only costs switches: since
-  /// the last call they took 5 µs of CPU time at most, on average, and one ended in each 10 µs at least.
-  /// (docs/decisions/0043)
-  ///
-  /// - Parameter jobs: the ordinary jobs of the workers so far, and their CPU time in nanoseconds.
-  package mutating func isFlooded(jobs: (count: UInt64, time: UInt64), now: UInt64) -> Bool {
+  /// A pool is flooded that has so many short jobs that a second run token for each CPU only costs switches:
+  /// since the last look they took 5 µs of CPU time at most, on average, and one ended in each 10 µs at
+  /// least. (docs/decisions/0043)
+  package mutating func floodStep(for pool: some PoolSight, now: UInt64) -> Step? {
+    guard pool.rules.pool == .foreground else { return nil }
+    let was = isFlooded
+    isFlooded = seesFlood(jobs: pool.ordinaryJobs, now: now)
+    return isFlooded == was ? nil : .setFlooded(isFlooded)
+  }
+
+  private mutating func seesFlood(jobs: (count: UInt64, time: UInt64), now: UInt64) -> Bool {
     defer { seenJobs = (jobs.count, jobs.time, now) }
     // The sums have decreased: a worker has ended, and its counts with it.
     guard let seenJobs, jobs.count > seenJobs.count, jobs.time >= seenJobs.time else { return false }
@@ -266,13 +257,13 @@ package struct PoolPolicy: Sendable {
 
   /// Whether the worker has hardly run since the last look at it. Asks for a clock and for nothing else: what
   /// the thread waits for is asked where a replacement may follow.
-  private mutating func hasHardlyRun(_ slot: Int, _ job: Job, cpu: UInt64?, _ now: UInt64) -> Bool {
+  private static func hasHardlyRun(_ notes: inout Notes, _ job: Job, cpu: UInt64?, _ now: UInt64) -> Bool {
     guard let cpu else { return false }
-    let last = looks[slot].flatMap { $0.sequence == job.sequence ? $0 : nil }
+    let last = notes.look.flatMap { $0.sequence == job.sequence ? $0 : nil }
     var look = Look(sequence: job.sequence, cpu: cpu, at: now)
     // Who waited for a CPU cannot have blocked without having had one.
     look.waitsForCPU = last.map { $0.waitsForCPU && $0.cpu == cpu } ?? false
-    looks[slot] = look
+    notes.look = look
     return last.map { (cpu &- $0.cpu) * 20 < now &- $0.at } ?? false
   }
 
@@ -281,29 +272,23 @@ package struct PoolPolicy: Sendable {
   /// A worker that waits for the lock of the memory map is a special case (docs/decisions/0016). A
   /// replacement helps jobs that do not need the lock. But each further worker may wait for the lock too, and
   /// may preempt the lock's holder.
-  private mutating func isBlocked(_ slot: Int, _ rules: Rules, _ sight: some PoolSight) -> Bool {
-    guard looks[slot]?.waitsForCPU != true else { return false }
+  private static func isBlocked(_ notes: inout Notes, _ sight: some WorkerSight) -> Bool {
+    guard notes.look?.waitsForCPU != true else { return false }
+    let rules = sight.pool.rules
     switch sight.blocking {
     case .cpu:
-      looks[slot]?.waitsForCPU = true
+      notes.look?.waitsForCPU = true
       return false
     case .blocked: return true
     // Background threads that get no CPU hold kernel locks for long; more of them would hold more.
-    case .kernel: return rules.pool != .background || sight.workers <= 2 * rules.width
-    case .memoryMap: return mayBeReplacedOnMap(slot, rules, sight)
+    case .kernel: return rules.pool != .background || sight.pool.workerCount <= 2 * rules.width
+    case .memoryMap:
+      // As many as there are CPUs.
+      guard rules.pool != .background, sight.replacedOnMap < rules.width else { return false }
+      notes.look?.mayBeReplacedOnMap = true
+      return true
     case .unknown: return false
     }
-  }
-
-  /// Whether the number of replaced workers of this pool that wait for the memory map is below the width.
-  private mutating func mayBeReplacedOnMap(_ slot: Int, _ rules: Rules, _ sight: some PoolSight) -> Bool {
-    guard rules.pool != .background else { return false }
-    let others = looks.count { other, look in
-      other != slot && look.mayBeReplacedOnMap && sight.stillWaitsForMemoryMap(other, job: look.sequence)
-    }
-    guard others < rules.width else { return false }
-    looks[slot]?.mayBeReplacedOnMap = true
-    return true
   }
 
   // MARK: Stalled pools
@@ -322,15 +307,9 @@ package struct PoolPolicy: Sendable {
   }
 
   /// Begins a look.
-  ///
-  /// - Parameters:
-  ///   - workers: how many the pool has.
-  ///   - progress: how many jobs they have begun and ended.
-  ///   - ordinary: their ordinary jobs so far, and the CPU time of those in nanoseconds.
-  package mutating func beginLook(
-    workers: Int, progress: UInt64, ordinary jobs: (count: UInt64, time: UInt64), rules: Rules, now: UInt64
-  ) -> StallLook {
-    ordinary.learn(jobs)
+  package mutating func beginLook(at pool: some PoolSight, now: UInt64) -> StallLook {
+    let (rules, progress) = (pool.rules, pool.progress)
+    ordinary.learn(pool.ordinaryJobs)
     spareDelay = Self.spareDelay(
       ordinary: ordinary.nanoseconds, delay: rules.spareDelay, quantum: rules.quantum)
     let progresses = progress != lastProgress
@@ -338,7 +317,7 @@ package struct PoolPolicy: Sendable {
     lastProgress = progress
     return StallLook(
       now: now, delay: spareDelay,
-      patience: Self.patience(workers: workers, width: rules.width, delay: spareDelay),
+      patience: Self.patience(workers: pool.workerCount, width: rules.width, delay: spareDelay),
       progresses: progresses)
   }
 
@@ -348,8 +327,8 @@ package struct PoolPolicy: Sendable {
   ///   refused; nil at first. If a step was carried out, ``carriedOut(in:)`` is called instead.
   /// - Returns: what is to be done; nil where nothing is.
   package mutating func step(
-    in look: inout StallLook, for worker: Seen, after refused: Step? = nil, _ rules: Rules,
-    _ sight: some PoolSight
+    in look: inout StallLook, for worker: Seen, _ notes: inout Notes, after refused: Step? = nil,
+    _ sight: some WorkerSight
   ) -> Step? {
     let slot = worker.slot
     guard worker.stance == .running || worker.stance == .spare else { return nil }
@@ -361,45 +340,43 @@ package struct PoolPolicy: Sendable {
     }
     var step: Step?
     switch refused {
-    case nil: step = firstStep(in: &look, slot, worker.depth, job, rules, sight)
-    case .replaceBlocked: return nil
+    case nil: step = firstStep(in: look, worker, &notes, job, sight)
     case .lower: step = .sink(slot)  // it is lowered, and has kept its token
-    case .sink: step = isStarved(rules, look.now, sight) ? .sinkStarving(slot) : nil
+    case .sink: step = isStarved(sight.pool, look.now) ? .sinkStarving(slot) : nil
     default: break
     }
     if step == nil, worker.stance == .spare { look.spare = (slot, job.start) }
     return step
   }
 
-  private mutating func firstStep(
-    in look: inout StallLook, _ slot: Int, _ depth: Int, _ job: Job, _ rules: Rules, _ sight: some PoolSight
+  private func firstStep(
+    in look: StallLook, _ worker: Seen, _ notes: inout Notes, _ job: Job, _ sight: some WorkerSight
   ) -> Step? {
-    let cpu = sight.cpuTime
-    if hasHardlyRun(slot, job, cpu: cpu, look.now), look.now - job.start >= look.patience,
-      isBlocked(slot, rules, sight)
+    let (slot, cpu) = (worker.slot, sight.cpuTime)
+    if Self.hasHardlyRun(&notes, job, cpu: cpu, look.now), look.now - job.start >= look.patience,
+      Self.isBlocked(&notes, sight)
     {
-      look.isFlowing = true
       return .replaceBlocked(slot)
     }
     guard job.band != .background else { return nil }
     // A known hog that had exceeded the limit of demoted workers at an earlier look.
-    if depth > 0 { return .sink(slot) }
+    if worker.depth > 0 { return .sink(slot) }
     guard let used = cpu?.saturatingSubtract(job.cpuBefore) else { return nil }
     // Of a suspected origin a job is lowered before it has used its quantum, if something waits behind it: it
     // has had the CPU for longer than the pool's jobs ordinarily take.
     if used >= look.delay, sight.isSuspected {
-      noteLowered(slot, job, to: 1)
+      notes.wasLowered(job, to: 1)
       return .lower(slot, from: 0, to: 1)
     }
     // A fresh job that has had the CPU for long goes on beside the run tokens, so that fresh work that waits
     // begins before the job's quantum has ended: as long as known hogs have room, so that a flood of hogs
     // leaves room to those that will be found. (R-CPU-02, docs/decisions/0032)
-    let mayYield = rules.pool == .foreground && job.band == .foreground && !job.isInClass
-    return mayYield && used >= Self.lengthToYield(spareDelay: look.delay) && sight.hasRoomForKnown
+    let mayYield = sight.pool.rules.pool == .foreground && job.band == .foreground && !job.isInClass
+    return mayYield && used >= Self.lengthToYield(spareDelay: look.delay) && sight.pool.hasRoomForKnown
       ? .yield(slot) : nil
   }
 
-  /// A step of ``step(in:for:after:_:_:)`` was carried out: another worker has a token.
+  /// A step of ``step(in:for:_:after:_:)`` was carried out: another worker has a token.
   package func carriedOut(in look: inout StallLook) { look.isFlowing = true }
 
   /// Ends a look, after the last worker.
@@ -420,15 +397,16 @@ package struct PoolPolicy: Sendable {
 
   /// Whether the pool is starved: its hogs have had the CPU for several quanta each, and none has ended. Asks
   /// for the clocks of all workers, hence at most once a quantum.
-  private mutating func isStarved(_ rules: Rules, _ now: UInt64, _ sight: some PoolSight) -> Bool {
+  private mutating func isStarved(_ pool: some PoolSight, _ now: UInt64) -> Bool {
+    let rules = pool.rules
     guard cpuAtProgress == nil || now &- starvedLookAt >= rules.quantum else { return false }
     starvedLookAt = now
-    let total = sight.cpuOfWorkers
+    let total = pool.cpuOfWorkers
     guard let begun = cpuAtProgress else {
       cpuAtProgress = total
       return false
     }
-    return total > begun + 4 * rules.quantum * UInt64(sight.demoted + rules.width)
+    return total > begun + 4 * rules.quantum * UInt64(pool.demotedCount + rules.width)
   }
 
   // MARK: Room for demoted work
@@ -436,44 +414,25 @@ package struct PoolPolicy: Sendable {
   /// Looks at a worker of a pool in which demoted work waits: where the worker is blocked, such work begins
   /// in its place, since the blocked job may wait for it. A worker with a run token is replaced here too, for
   /// a stalled pool is looked at only where fresh work waits.
-  package mutating func roomStep(
-    for worker: Seen, now: UInt64, _ rules: Rules, _ sight: some PoolSight
+  package func roomStep(
+    for worker: Seen, _ notes: inout Notes, now: UInt64, _ sight: some WorkerSight
   ) -> Step? {
     let isCounted = worker.stance == .demoted || worker.stance == .sunk
-    guard let job = worker.job, isCounted ? !sight.hasRoomForKnown : worker.stance == .running,
-      now > job.start, hasHardlyRun(worker.slot, job, cpu: sight.cpuTime, now),
+    let (pool, rules) = (sight.pool, sight.pool.rules)
+    guard let job = worker.job, isCounted ? !pool.hasRoomForKnown : worker.stance == .running,
+      now > job.start, Self.hasHardlyRun(&notes, job, cpu: sight.cpuTime, now),
       now - job.start
-        >= Self.patience(workers: sight.workers, width: rules.width, delay: rules.spareDelay),
-      isBlocked(worker.slot, rules, sight)
+        >= Self.patience(workers: pool.workerCount, width: rules.width, delay: rules.spareDelay),
+      Self.isBlocked(&notes, sight)
     else { return nil }
     return isCounted ? .uncount(worker.slot) : .replaceBlocked(worker.slot)
-  }
-
-  // MARK: Changes of band
-
-  /// Looks at a worker whose job's app may have changed its band, since the job began or since the last such
-  /// change.
-  package mutating func bandSteps(for worker: Seen, _ sight: some PoolSight) -> [Step] {
-    guard let job = worker.job, let band = sight.bandOfApp else { return [] }
-    let last = followed[worker.slot].flatMap { $0.job == job.sequence ? $0.band : nil }
-    guard band != last ?? job.band else { return [] }
-    followed[worker.slot] = (job.sequence, band)
-    let priority = Step.setBand(worker.slot, band)
-    return sight.isOfAnotherPool(in: band) ? [priority, .leavePool(worker.slot)] : [priority]
-  }
-
-  /// Looks at a worker whose job is awaited by work of `band`. A job that stands as high already stays as it
-  /// is, lowered or not.
-  package static func raiseStep(for worker: Seen, to band: Band) -> Step? {
-    guard let job = worker.job, band > job.band else { return nil }
-    return .raise(worker.slot, band)
   }
 
   // MARK: Trials
 
   /// Looks at a worker whose job may be on trial. A job that has used the CPU for longer than the pool's jobs
   /// ordinarily do continues at the kernel priority of demoted work; of another the pool is looked at again.
-  package func trialStep(for worker: Seen, _ rules: Rules, _ sight: some PoolSight) -> Step? {
+  package func trialStep(for worker: Seen, _ rules: Rules, _ sight: some WorkerSight) -> Step? {
     guard worker.isOnTrial else { return nil }
     // The worker may be about to begin the job.
     guard let job = worker.job, let cpu = sight.cpuTime,

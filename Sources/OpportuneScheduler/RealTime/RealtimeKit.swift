@@ -112,10 +112,10 @@ extension Monitor {
     if let server {
       // It may have left meanwhile. Then its thread has taken its own class again, or has ended.
       if let index = realTimeClass?.servers.firstIndex(where: { $0.server === server }) {
-        realTimeClass?.servers[index].isIn = true
+        realTimeClass?.servers[index].look.isIn = true
       }
     } else {
-      realTimeClass?.access = .realtimeKit
+      realTimeClass?.policy.access = .realtimeKit
       for server in realTimeClass?.servers ?? [] { server.server.isWatched.store(true, ordering: .relaxed) }
     }
     lookAtClass(engine)

@@ -273,11 +273,13 @@ final class Engine: @unchecked Sendable {
   // A separate function, so that submitters need no stack space for a message.
   @inline(never) private func startWorker(_ pool: PoolState) { monitor.post(.spawn(pool)) }
 
+  /// The run tokens of the pool, where there are threads enough.
+  func runTokens(of pool: PoolState) -> Int { configuration.runTokens(of: pool.pool, width: width) }
+
   /// Whether a worker should end: more are parked than the pool can need at once, or the pool has more than
   /// its share.
   func isSurplus(_ pool: PoolState) -> Bool {
-    let tokens = configuration.runTokens(of: pool.pool, width: width)
-    return opp_pool_sleeping(pool.raw) > tokens + width * configuration.demotedLimitPerCore
+    opp_pool_sleeping(pool.raw) > runTokens(of: pool) + width * configuration.demotedLimitPerCore
       || pool.takeSurplus()
   }
 

@@ -102,12 +102,12 @@ class QueuedObject: @unchecked Sendable {
   /// - Parameter raised: the base priority of this entry, where it differs from the object's.
   /// - Returns: false where memory is short; then nothing was queued.
   func push(
-    to owner: AppCore, _ place: OpaquePointer, _ band: Band, as raised: BasePriority? = nil, rank: UInt8,
+    to owner: AppCore, _ queue: OpaquePointer, _ band: Band, as raised: BasePriority? = nil, rank: UInt8,
     producer: OpaquePointer, stamp: UInt64?, by worker: Worker?
   ) -> Bool {
     let retained = Unmanaged<QueuedObject>.passRetained(self)
     let entry = JobEntry(.object, retained.toOpaque(), base: raised ?? base, queuedAt: stamp)
-    if owner.push(entry, to: place, band, rank: rank, producer: producer, by: worker) { return true }
+    if owner.push(entry, to: queue, band, rank: rank, producer: producer, by: worker) { return true }
     retained.release()
     return false
   }

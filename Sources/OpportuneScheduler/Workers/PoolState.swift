@@ -73,13 +73,10 @@ final class PoolState: @unchecked Sendable {
     if let readiness { opp_readiness_destroy(readiness) }
   }
 
-  /// Monitor's thread only: the pool has one run token for each CPU at most, while its jobs are many and
-  /// short. Call ``Engine/resize(_:)`` after a change.
-  var isFlooded = false
-
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     let workers = attainable.load(ordering: .relaxed)
-    let wanted = isFlooded ? width : configuration.runTokens(of: pool, width: width)
+    // While its jobs are many and short the pool has one for each CPU at most.
+    let wanted = policy.isFlooded ? width : configuration.runTokens(of: pool, width: width)
     opp_pool_set_tokens(raw, UInt32(min(cap, ThreadShares.tokens(workers: workers, width: wanted))))
     let configured = width * configuration.demotedLimitPerCore
     opp_pool_set_demoted_limit(
@@ -92,28 +89,11 @@ final class PoolState: @unchecked Sendable {
   /// only fresh work, and work that was lowered once where the monitor has granted extra room.
   var takeable: UInt64 { opp_pool_takeable(raw) }
 
-  /// Makes room for one more job that was lowered once, where there is none and it is due. Called by the
-  /// monitor once a quantum while such jobs wait. Returns whether room was added.
-  ///
-  /// - Parameter cpuOfWorkers: asked for only where there is no room.
-  func makeExtraRoom(cpuOfWorkers: @autoclosure () -> UInt64, quantum: UInt64, width: Int) -> Bool {
-    guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
-    let cpuOfWorkers = cpuOfWorkers()
-    guard policy.wantsExtraRoom(cpuOfWorkers: cpuOfWorkers, quantum: quantum, width: width),
-      opp_pool_add_room(raw)
-    else { return false }
-    policy.madeExtraRoom(cpuOfWorkers: cpuOfWorkers)
-    return true
-  }
-
   /// Whether one more worker may be counted among the demoted, for that reason, with `others` counted
   /// besides.
   func hasRoom(_ why: opp_demotion, beside others: Int = 0) -> Bool {
     demotedCount + others < Int(opp_pool_room(raw, why))
   }
-
-  /// Whether demoted work waits in the queue.
-  func demotedWait(_ core: OpaquePointer) -> Bool { demotedMask != 0 && opp_has_ready(core, demotedMask) }
 
   var demotedCount: Int { Int(opp_pool_demoted(raw)) }
 

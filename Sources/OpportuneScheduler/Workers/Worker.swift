@@ -13,6 +13,9 @@ final class Worker: @unchecked Sendable {
   let slot: UInt32
   let report: WorkerReport
 
+  /// Monitor's thread only: what it remembers of the worker from look to look.
+  var notes = Monitor.WorkerNotes()
+
   /// The worker in the C core; its address does not change.
   let raw: OpaquePointer
 
@@ -28,7 +31,8 @@ final class Worker: @unchecked Sendable {
   // No two accesses to `usage` overlap. The runtime's exclusivity check would cost each slice about 30 ns.
   @exclusivity(unchecked) private var usage = SliceUsage()
   @exclusivity(unchecked) private var batch = StatisticsBatch()
-  private var applied: KernelPriority
+  private var applied: KernelPriority { didSet { appliedWord = applied.word } }
+  private var appliedWord: UInt64
   /// `own`: the pool's kernel priority. `isLowered`: whether the thread has another one now.
   private let own: KernelPriority
   private var isLowered = false
@@ -69,7 +73,7 @@ final class Worker: @unchecked Sendable {
     raw = opp_pool_worker(pool.raw, slot)
     own = engine.priority(of: pool.pool)
     realTime = pool.pool == .foreground ? engine.realTime : nil
-    applied = own
+    (applied, appliedWord) = (own, own.word)
   }
 
   /// The worker of `engine` that the calling thread is; nil if it is none.
@@ -87,13 +91,13 @@ final class Worker: @unchecked Sendable {
 
   func isInside(_ app: AppCore) -> Bool { self.app === app }
 
-  /// The calling worker is about to leave an app's place in the C core. Whoever finds the app quiet from then
-  /// on also finds its jobs counted. Leaving the place of its default actors' jobs decides nothing, so what
+  /// The calling worker is about to leave a queue of an app, an `opp_app`. Whoever finds the app quiet from
+  /// then on also finds its jobs counted. Leaving that of its default actors' jobs decides nothing, so what
   /// is counted goes on then.
-  static func leaves(_ place: OpaquePointer) {
+  static func leaves(_ queue: OpaquePointer) {
     guard let pointer = opp_thread_worker() else { return }
     Unmanaged<Worker>.fromOpaque(pointer)._withUnsafeGuaranteedRef { worker in
-      if worker.app?.raw == place { worker.batch.flush() }
+      if worker.app?.raw == queue { worker.batch.flush() }
     }
   }
 
@@ -381,7 +385,8 @@ final class Worker: @unchecked Sendable {
     report.begin(
       opp_report_job(
         identity: identity, app: taken.app, start: start, cpu_before: usage.cpuAtAnchor,
-        wait_before: usage.waitAtAnchor, switches_before: usage.switchesAtAnchor, depth: UInt32(depth),
+        wait_before: usage.waitAtAnchor, switches_before: usage.switchesAtAnchor, priority: appliedWord,
+        depth: UInt32(depth),
         band: taken.band, rank: taken.rank, base: entry.base.index, is_real_time: isInClass))
     engine.monitor.armTick()
     if isInClass { engine.monitor.armClass() }

@@ -25,6 +25,8 @@ final class WorkerReport: @unchecked Sendable {
     /// The job began in the real-time foreground.
     var isRealTime: Bool { reading.job.is_real_time }
     var start: UInt64 { reading.job.start }
+    /// The kernel priority of the thread as the job began.
+    var priority: KernelPriority { KernelPriority(word: reading.job.priority) }
     /// CPU time of the thread when it was last measured, before this job.
     var cpuBefore: UInt64 { reading.job.cpu_before }
     /// The thread's run-queue wait and short waits at that time, and its voluntary context switches when it
@@ -137,6 +139,9 @@ final class WorkerReport: @unchecked Sendable {
     return word == 0 ? nil : KernelPriority(word: word)
   }
 
+  /// The kernel priority that the thread has during that job.
+  func priority(during reading: Reading) -> KernelPriority { changed ?? reading.priority }
+
   /// Changes the thread's kernel priority, if the thread is still inside that job.
   func setPriority(_ priority: KernelPriority, during reading: Reading) -> Bool {
     guard opp_report_begin_change(raw, reading.sequence) else { return false }
@@ -171,7 +176,7 @@ final class WorkerReport: @unchecked Sendable {
 
 extension KernelPriority {
   /// The priority packed into one word that is not 0.
-  fileprivate var word: UInt64 {
+  var word: UInt64 {
     let kind: UInt64 =
       switch policy {
       case .normal: 1

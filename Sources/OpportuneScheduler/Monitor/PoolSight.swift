@@ -1,0 +1,158 @@
+/// What ``PoolPolicy`` is shown of a pool. Only for the monitor's thread.
+package protocol PoolSight {
+  /// The settings.
+  var rules: PoolPolicy.Rules { get }
+  /// How many workers there are, and how many of them are counted among the demoted.
+  var workerCount: Int { get }
+  var demotedCount: Int { get }
+  /// How many jobs the workers have begun and ended; for comparison.
+  var progress: UInt64 { get }
+  /// How many of their jobs were ordinary, and the CPU time of those in nanoseconds.
+  var ordinaryJobs: (count: UInt64, time: UInt64) { get }
+  /// The total CPU time of the workers, in nanoseconds.
+  var cpuOfWorkers: UInt64 { get }
+  /// Whether there is room for one more demoted job that has not begun yet: of a known hog; of one that was
+  /// lowered once, or is held back for its origin.
+  var hasRoomForKnown: Bool { get }
+  var hasRoomForLoweredOnce: Bool { get }
+  /// Whether any work waits; whether fresh work does, demoted work, and such as was lowered once.
+  var somethingWaits: Bool { get }
+  var freshWaits: Bool { get }
+  var demotedWaits: Bool { get }
+  var loweredOnceWaits: Bool { get }
+}
+
+/// What ``PoolPolicy`` asks of a worker beside what it is shown. Each answer costs several times the one
+/// before, so none is asked for in advance.
+package protocol WorkerSight {
+  associatedtype Pool: PoolSight
+  var pool: Pool { get }
+  /// The worker as it stands by now, with what its ``PoolPolicy/Notes`` know of its job.
+  var seen: PoolPolicy.Seen { get }
+  /// Whether the origin of the worker's job is suspected of hogs.
+  var isSuspected: Bool { get }
+  /// CPU time of the worker's thread so far, in nanoseconds; nil where it cannot be read.
+  var cpuTime: UInt64? { get }
+  /// The same clock, and for how long the thread has waited for a CPU, or so shortly for something else that
+  /// it does not count as blocking, in nanoseconds; nil where they cannot be read.
+  var usage: (cpu: UInt64, wait: UInt64)? { get }
+  /// How often the thread has given up the CPU voluntarily.
+  var switches: Int64 { get }
+  /// The band that the app of the worker's job has now; nil where the job is of none. It may have changed
+  /// since the job began.
+  var bandOfApp: Band? { get }
+  /// Whether jobs of the worker's job's kind are another pool's once they are of that band.
+  func isOfAnotherPool(in band: Band) -> Bool
+  /// How deep the worker's job is to be lowered that began at `first`, after what it has used; nanoseconds.
+  func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int
+  /// What the worker's thread waits for.
+  var blocking: PoolPolicy.Blocking { get }
+  /// How many other workers of the pool, whose tokens were handed on while they waited for the lock of the
+  /// memory map, still do.
+  var replacedOnMap: Int { get }
+}
+
+/// A pool with its workers, and who carries out what the policy says. The order of a look is here, and only
+/// here: the monitor's and that of the model in virtual time.
+package protocol PolicedPool: PoolSight {
+  associatedtype Worker: WorkerSight
+  associatedtype Failure: Error
+  var policy: PoolPolicy { get set }
+  /// The places of the workers. A pool may grow within a look; who came meanwhile is seen in the next.
+  var slots: Range<Int> { get }
+  /// The worker of a place, nil where there is none, and what the policy remembers of it.
+  func worker(_ slot: Int) -> Worker?
+  func notes(of slot: Int) -> PoolPolicy.Notes
+  mutating func setNotes(of slot: Int, to notes: PoolPolicy.Notes)
+  /// Carries out a step, about that worker or about the pool. Returns false where it is refused.
+  mutating func carryOut(_ step: PoolPolicy.Step, _ worker: Worker?) throws(Failure) -> Bool
+}
+
+extension PolicedPool {
+  /// A look at a pool in which something may wait while all run tokens are in use.
+  package mutating func lookAtStall(now: UInt64) throws(Failure) {
+    for slot in slots {
+      guard let worker = worker(slot), let step = policy.trialStep(for: worker.seen, rules, worker) else {
+        continue
+      }
+      _ = try carryOut(step, step.slot == nil ? nil : worker)
+    }
+    guard freshWaits else {
+      _ = try carryOut(.setStalled(false), nil)
+      return
+    }
+    var look = policy.beginLook(at: self, now: now)
+    var spares: [Worker] = []
+    for slot in slots {
+      guard let worker = worker(slot) else { continue }
+      try show(worker, in: &look)
+      if worker.seen.stance == .spare { spares.append(worker) }
+    }
+    for step in policy.end(look, rules) {
+      _ = try carryOut(step, spares.first { $0.seen.slot == step.slot })
+    }
+  }
+
+  private mutating func show(_ worker: Worker, in look: inout PoolPolicy.StallLook) throws(Failure) {
+    let slot = worker.seen.slot
+    var notes = notes(of: slot)
+    var refused: PoolPolicy.Step?
+    while let step = policy.step(in: &look, for: worker.seen, &notes, after: refused, worker) {
+      setNotes(of: slot, to: notes)
+      if try carryOut(step, worker) { return policy.carriedOut(in: &look) }
+      refused = step
+    }
+    setNotes(of: slot, to: notes)
+  }
+
+  /// The look at running jobs, once a quantum. Returns the kinds of jobs that are inside workers.
+  package mutating func lookAtJobs(now: UInt64) throws(Failure) -> LockWatch.Kinds {
+    var kinds: LockWatch.Kinds = []
+    for slot in slots {
+      guard var worker = worker(slot) else { continue }
+      var notes = notes(of: slot)
+      let steps = policy.quantumSteps(for: worker.seen, &notes, now: now, worker)
+      setNotes(of: slot, to: notes)
+      for step in steps { _ = try carryOut(step, worker) }
+      guard worker.seen.job != nil else { continue }
+      if !steps.isEmpty, let after = self.worker(slot) { worker = after }
+      if let job = worker.seen.job { kinds.insert(.init(job.band, depth: worker.seen.depth)) }
+      guard demotedWaits, let step = policy.roomStep(for: worker.seen, &notes, now: now, worker) else {
+        setNotes(of: slot, to: notes)
+        continue
+      }
+      setNotes(of: slot, to: notes)
+      _ = try carryOut(step, worker)
+    }
+    if let step = policy.extraRoomStep(for: self), try carryOut(step, nil) {
+      policy.madeExtraRoom(cpuOfWorkers: cpuOfWorkers)
+    }
+    if let step = policy.floodStep(for: self, now: now) { _ = try carryOut(step, nil) }
+    if rules.pool == .background {
+      try lookAtStall(now: now)
+    } else if !kinds.isEmpty {
+      _ = try carryOut(.wakeIfReady, nil)
+    }
+    return kinds
+  }
+
+  /// Apps have changed their bands: their running jobs follow.
+  package mutating func followBands(now: UInt64) throws(Failure) {
+    for slot in slots {
+      guard let worker = worker(slot) else { continue }
+      var notes = notes(of: slot)
+      let steps = PoolPolicy.bandSteps(for: worker.seen, &notes, now: now, worker)
+      setNotes(of: slot, to: notes)
+      for step in steps { _ = try carryOut(step, worker) }
+    }
+  }
+
+  /// Work of `band` waits for the job that the worker of this place is inside of.
+  package mutating func raise(_ slot: Int, to band: Band, now: UInt64) throws(Failure) {
+    guard let worker = worker(slot) else { return }
+    var notes = notes(of: slot)
+    let step = PoolPolicy.raiseStep(for: worker.seen, &notes, to: band, now: now, worker)
+    setNotes(of: slot, to: notes)
+    if let step { _ = try carryOut(step, worker) }
+  }
+}
