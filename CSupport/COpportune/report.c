@@ -1,10 +1,11 @@
 /*
  * The report of a worker: a sequence lock of its running job, and a claim on its thread's priority.
  *
- * Jobs. `sequence` is odd while the worker is inside a job, and only grows. The worker writes the fields,
- * then the odd number, and at the job's end the even one. A reader reads the number, the fields and the
- * number again; the reading is valid if the number was odd and has not changed. The fields are atomics only
- * to avoid a data race: a reading that was overtaken is discarded.
+ * Jobs. `sequence` is odd while the worker is inside a job, and only grows, also from one of its threads to
+ * the next: so what was read of a thread that has ended is never taken for its successor's. The worker writes
+ * the fields, then the odd number, and at the job's end the even one. A reader reads the number, the fields
+ * and the number again; the reading is valid if the number was odd and has not changed. The fields are
+ * atomics only to avoid a data race: a reading that was overtaken is discarded.
  *
  * Priority. The monitor, one thread, may change the priority of the running worker. It claims `change`, looks
  * whether the worker is still inside the job that it has read, makes the system call, and records what it has
@@ -20,54 +21,21 @@
  *  - While a worker keeps its priority, nobody else changes it.
  *  - The time of a job in the real-time foreground is counted by its worker, by the monitor, or by both.
  */
-#include "opp_report.h"
+#include "report.h"
 #include "opp_alarms.h"
 #include "opp_assert.h"
-#include "opp_sync.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { CHANGE_NONE, CHANGE_BEGUN, CHANGE_DONE };
-
-struct opp_report {
-    /* The worker's: each is written by it alone. */
-    _Alignas(OPP_LINE) _Atomic(uint64_t) sequence;
-    _Atomic(uint64_t) identity;
-    _Atomic(opp_app *) app;
-    _Atomic(uint64_t) standing; /* band, rank, base, real-time, depth */
-    _Atomic(uint64_t) priority;
-    _Atomic(uint64_t) start;
-    _Atomic(uint64_t) cpu_before, wait_before;
-    _Atomic(int64_t) switches_before;
-    _Atomic(uint64_t) ordinary, ordinary_ns, short_waits;
-    _Atomic(opp_thread_meter *) meter;
-    _Atomic(int32_t) thread;
-    _Atomic(bool) keeps; /* its priority */
-    /* Of both. */
-    _Alignas(OPP_LINE) _Atomic(uint32_t) change;
-    _Atomic(uint32_t) depth;
-    _Atomic(uint64_t) deepened_off;
-    _Atomic(uint64_t) changed_to;
-    /* The monitor's: the number of the job that has left the real-time foreground last. */
-    _Atomic(uint64_t) left_class;
-};
-
-opp_report *opp_report_create(void) {
-    opp_report *report = aligned_alloc(OPP_LINE, sizeof(opp_report));
-    if (report != NULL) memset(report, 0, sizeof(*report));
-    return report;
-}
-
-void opp_report_destroy(opp_report *report) {
-    opp_thread_meter *meter = opp_load(&report->meter, relaxed); /* relaxed: nobody else is left */
-    if (meter != NULL) opp_thread_meter_destroy(meter);
-    free(report);
-}
 
 /* --- The worker ------------------------------------------------------------------------------- */
 
 void opp_report_start(opp_report *report, int32_t thread, opp_thread_meter *meter) {
+    OPP_ASSERT(!(opp_load(&report->sequence, relaxed) & 1));
+    OPP_ASSERT(opp_load(&report->meter, relaxed) == NULL);
+    /* relaxed, its own: counts of the thread that worked here before are none of this one's. */
+    opp_store(&report->ordinary, 0, relaxed);
+    opp_store(&report->ordinary_ns, 0, relaxed);
+    opp_store(&report->short_waits, 0, relaxed);
     /* [start] release, both: the meter is seen with what it is made of, the thread with its meter. */
     opp_store(&report->meter, meter, release);
     opp_store(&report->thread, thread, release);
@@ -213,6 +181,15 @@ uint64_t opp_report_short_waits(const opp_report *report) {
 }
 
 /* --- The monitor ------------------------------------------------------------------------------ */
+
+void opp_report_stop(opp_report *report) {
+    /* relaxed, both: the thread has ended, and the next one starts after this. */
+    opp_thread_meter *meter = opp_load(&report->meter, relaxed);
+    if (meter == NULL) return;
+    opp_thread_meter_destroy(meter);
+    opp_store(&report->meter, NULL, relaxed);
+    opp_store(&report->thread, 0, relaxed);
+}
 
 bool opp_report_begin_change(opp_report *report, uint64_t sequence) {
     OPP_ASSERT(opp_load(&report->change, relaxed) != CHANGE_BEGUN); /* there is one monitor */

@@ -45,6 +45,10 @@ static uint32_t worker_number(const opp_worker *worker) {
     return (uint32_t)(worker - worker->pool->workers);
 }
 
+opp_report *opp_worker_report(opp_worker *worker) {
+    return &worker->pool->reports[worker_number(worker)];
+}
+
 opp_worker_state opp_worker_read_state(const opp_worker *worker) {
     return state_of(opp_load(&worker->word, relaxed)); /* relaxed: the value may be out of date at once */
 }

@@ -9,6 +9,7 @@
 #include "opp_assert.h"
 #include "opp_pool.h"
 #include "opp_readiness.h"
+#include "report.h"
 #include "opp_sync.h"
 
 #define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
@@ -23,8 +24,8 @@ struct opp_worker {
     /* statistics; these two are written by the thread that has cleared the worker's bit */
     _Atomic(uint32_t) wakeups;
     uint32_t wakeups_told;
-    opp_pool *pool;                             /* set once */
-    opp_consumer *consumer;                           /* set by opp_worker_begin() */
+    opp_pool *pool;         /* set once */
+    opp_consumer *consumer; /* set by opp_worker_begin() */
     /* The worker's own fields. Its waker reads `version`, which was published with the bit. */
     uint32_t version; /* the part of the word above the state */
     /* what the worker's own thread has stepped to, but for a wait inside of a job; the word may say
@@ -63,6 +64,8 @@ struct opp_pool {
     opp_alarms *alarms;
     uint32_t alarm, group;
     opp_worker workers[OPP_POOL_WORKERS];
+    /* What each tells of its running job. Apart, so that what is never had takes no memory. */
+    opp_report reports[OPP_POOL_WORKERS];
 };
 
 /* The halves of a pool's `count`. */

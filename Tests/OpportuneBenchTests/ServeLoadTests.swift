@@ -192,7 +192,8 @@ import Testing
   }
 
   // R-CARD-06
-  @Test(arguments: names.filter { !$0.hasPrefix("opportune-") })
+  /// Of contenders with a reactor, with threads and with Dispatch's sources: the others share their code.
+  @Test(arguments: ["opportune", "threads", "dispatch"])
   func theyAnswerOverTCP(_ name: String) async throws {
     let folder = try ServeTestFolder()
     let report = try await run(

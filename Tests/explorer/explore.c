@@ -28,7 +28,7 @@
 #include <string.h>
 #include <time.h>
 
-#define QUICK_MS 20000 /* ten times what the longest of the quick worlds takes */
+#define QUICK_MS 40000 /* ten times what the longest of the quick worlds takes */
 
 static uint64_t option_ms = 10000, option_seed = 1;
 static bool option_timeline, option_worlds = true;

@@ -23,6 +23,7 @@
 #include "opp_alarms.h"
 #include "opp_base.h"
 #include "opp_readiness.h"
+#include "opp_report.h"
 #include "opp_runq.h"
 
 OPP_BEGIN_DECLS
@@ -249,6 +250,9 @@ bool opp_turn_is_over(opp_turn *_Nonnull turn, uint64_t now);
 
 /* The worker of slot `slot` of a pool that serves a core. Its address does not change. */
 opp_worker *_Nonnull opp_pool_worker(opp_pool *_Nonnull pool, uint32_t slot);
+
+/* What the worker tells of its running job: a part of it. */
+opp_report *_Nonnull opp_worker_report(opp_worker *_Nonnull worker);
 
 /* The thread of a worker begins, idle. `consumer` is its own until it ends. */
 void opp_worker_begin(opp_worker *_Nonnull worker, opp_consumer *_Nonnull consumer);

@@ -40,13 +40,9 @@ typedef struct opp_report_ended {
     bool left_class;
 } opp_report_ended;
 
-opp_report *_Nullable opp_report_create(void);
-/* Destroys the meter as well. */
-void opp_report_destroy(opp_report *_Nonnull report);
-
 /* --- The worker ------------------------------------------------------------------------------- */
 
-/* The thread begins. The report owns `meter` from now on. */
+/* The thread begins. The report owns `meter` from now on, until opp_report_stop(). */
 void opp_report_start(opp_report *_Nonnull report, int32_t thread, opp_thread_meter *_Nullable meter);
 
 void opp_report_begin(opp_report *_Nonnull report, const opp_report_job *_Nonnull job);
@@ -96,6 +92,9 @@ uint64_t opp_report_ordinary(const opp_report *_Nonnull report, uint64_t *_Nonnu
 uint64_t opp_report_short_waits(const opp_report *_Nonnull report);
 
 /* --- The monitor ------------------------------------------------------------------------------ */
+
+/* The thread has ended, or never began. Destroys its meter, before the pool is destroyed. */
+void opp_report_stop(opp_report *_Nonnull report);
 
 /*
  * Changes the priority of the thread while it is inside a job: if opp_report_begin_change() returns true the

@@ -49,6 +49,7 @@ typedef struct report_state {
     uint32_t applied;            /* the priority that the worker knows */
     uint32_t deepened;           /* how deep the monitor has lowered last; deeper each time */
     uint32_t seen;               /* the job that the monitor has seen last, once it had waited */
+    bool is_started;             /* the worker's thread */
     bool counted[MOST_JOBS + 1]; /* its time in the real-time foreground */
 } report_state;
 static _Thread_local report_state *report_of_thread; /* see oppx_state() */
@@ -63,7 +64,8 @@ static void report_setup(const oppx_program *program) {
     (void)program;
     report_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(report_state));
     memset(report_of_thread, 0, sizeof(report_state));
-    state.report = opp_report_create();
+    state.report = aligned_alloc(OPP_LINE, sizeof(opp_report));
+    memset(state.report, 0, sizeof(opp_report));
     state.alarms = opp_alarms_create();
     state.priority = oppx_allocate(sizeof(*state.priority), 16);
     state.applied = OWN;
@@ -103,6 +105,8 @@ static void raise_for_a_moment(void) {
 }
 
 static void report_start(void) {
+    if (state.is_started) return; /* a thread begins once */
+    state.is_started = true;
     uint32_t *meter = oppx_allocate(sizeof(*meter), 16);
     *meter = THREAD;
     opp_report_start(state.report, THREAD, (opp_thread_meter *)(void *)meter);

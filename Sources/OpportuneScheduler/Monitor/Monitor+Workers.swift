@@ -16,10 +16,7 @@ extension Monitor {
       pool.lacksWorker = true
       return false
     }
-    guard let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot)) else {
-      lacked(ENOMEM, pool, engine)
-      return false
-    }
+    let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
     let names: [WorkerPool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
     let name = "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)"
     // Counted first: it may end before it is known that it has begun.
@@ -56,6 +53,7 @@ extension Monitor {
   /// A worker that was counted has ended, or never began.
   func remove(_ worker: Worker) {
     worker.pool.workers[Int(worker.slot)] = nil
+    worker.report.stop()
     live -= 1
   }
 

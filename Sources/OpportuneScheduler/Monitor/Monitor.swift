@@ -134,7 +134,7 @@ final class Monitor: @unchecked Sendable {
     engine.close()
     self.engine = nil
     // The workers end now, and their messages are no longer read.
-    for pool in engine.pools { pool.workers = [] }
+    for pool in engine.pools { for slot in pool.workers.indices { pool.workers[slot] = nil } }
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in inbox.fetch() { answerLate(message) }

@@ -22,7 +22,7 @@ final class PoolState: @unchecked Sendable {
   let yielded = Atomic<UInt64>(0)
   /// Monitor's thread only: what is done about jobs that are in the way of others.
   var policy = PoolPolicy()
-  /// Monitor's thread only: workers by slot.
+  /// Monitor's thread only: workers by slot, of all slots that were ever in use.
   var workers: [Worker?] = []
   /// How many workers the pool can have, where threads are few.
   private let attainable = Atomic<Int>(.max)
@@ -69,6 +69,8 @@ final class PoolState: @unchecked Sendable {
   }
 
   deinit {
+    // Of those whose end the monitor has not seen.
+    for slot in workers.indices { WorkerReport(of: opp_pool_worker(raw, UInt32(slot))).stop() }
     opp_pool_destroy(raw)
     if let readiness { opp_readiness_destroy(readiness) }
   }

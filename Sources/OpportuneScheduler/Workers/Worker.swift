@@ -63,14 +63,12 @@ final class Worker: @unchecked Sendable {
   /// meanwhile has come by itself: it inherits nothing of the last job, and was idle until now. (R-CPU-08)
   private(set) var harvests = false
 
-  /// nil where memory is short.
-  init?(engine: Engine, pool: PoolState, slot: UInt32) {
-    guard let report = opp_report_create() else { return nil }
-    self.report = WorkerReport(report)
+  init(engine: Engine, pool: PoolState, slot: UInt32) {
     self.engine = engine
     self.pool = pool
     self.slot = slot
     raw = opp_pool_worker(pool.raw, slot)
+    report = WorkerReport(of: raw)
     own = engine.priority(of: pool.pool)
     realTime = pool.pool == .foreground ? engine.realTime : nil
     (applied, appliedWord) = (own, own.word)

@@ -1,8 +1,9 @@
 internal import COpportune
 
 /// What a worker publishes about its current job, and the claim by which the monitor changes the priority of
-/// the worker's thread. Its protocol is in report.c.
-final class WorkerReport: @unchecked Sendable {
+/// the worker's thread: the Swift face of that part of the worker's record in the C core. Its protocol is in
+/// report.c. Not to be used beyond the life of its pool.
+struct WorkerReport: @unchecked Sendable {
   // Sendable: any thread may call its functions; which belong to the worker and to the monitor is said below.
   private let raw: OpaquePointer
 
@@ -35,9 +36,8 @@ final class WorkerReport: @unchecked Sendable {
     var switchesBefore: Int64 { reading.job.switches_before }
   }
 
-  init(_ raw: OpaquePointer) { self.raw = raw }
-
-  deinit { opp_report_destroy(raw) }
+  /// - Parameter worker: in the C core.
+  init(of worker: OpaquePointer) { raw = opp_worker_report(worker) }
 
   // MARK: The worker's
 
@@ -87,7 +87,7 @@ final class WorkerReport: @unchecked Sendable {
   /// worker.
   var shortWaitTime: UInt64 {
     get { opp_report_short_waits(raw) }
-    set { opp_report_set_short_waits(raw, newValue) }
+    nonmutating set { opp_report_set_short_waits(raw, newValue) }
   }
 
   /// When the running job began. For the worker itself.
@@ -131,6 +131,9 @@ final class WorkerReport: @unchecked Sendable {
   }
 
   // MARK: The monitor's
+
+  /// The thread has ended.
+  func stop() { opp_report_stop(raw) }
 
   /// The kernel priority that the monitor has given the thread during the running job; nil where it has given
   /// none.
