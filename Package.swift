@@ -7,8 +7,8 @@ import PackageDescription
 let isDependency = Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/")
 let tools: TargetDependencyCondition? = .when(traits: ["Tools"])
 
-// Flags that SwiftPM calls unsafe would keep users from the command. It goes without them as a dependency: the
-// explorer sees no plain accesses there, and counts no edges.
+// Flags that SwiftPM calls unsafe would keep users from the command. It goes without them as a dependency:
+// the explorer sees no plain accesses there, and counts no edges.
 func explorerFlags(_ flags: String...) -> [CSetting] { isDependency ? [] : [.unsafeFlags(flags)] }
 
 // What several targets need of others.
@@ -65,10 +65,9 @@ let package = Package(
     .systemLibrary(
       name: "CXXHash", path: "CSupport/System/CXXHash", pkgConfig: "libxxhash",
       providers: [.apt(["libxxhash-dev"])]),
-    // Geodesics of PROJ, and GEOS for whether polygons are valid.
-    .systemLibrary(
-      name: "CGeodesic", path: "CSupport/System/CGeodesic", pkgConfig: "proj",
-      providers: [.apt(["libproj-dev"])]),
+    // Geodesics of GeographicLib (libgeographiclib-dev), and GEOS for whether polygons are valid.
+    .target(
+      name: "CGeodesic", path: "CSupport/CGeodesic", linkerSettings: [.linkedLibrary("GeographicLib")]),
     .systemLibrary(
       name: "CGEOS", path: "CSupport/System/CGEOS", pkgConfig: "geos",
       providers: [.apt(["libgeos-dev"])]),
@@ -155,7 +154,8 @@ let package = Package(
       ]),
     // Programs that tools start, and their scratch folders.
     .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
-    // Recorded ways: their files, their replay in virtual time and live, and its page. For the command and tests.
+    // Recorded ways: their files, their replay in virtual time and live, and its page. For the command and
+    // tests.
     .target(
       name: "OpportuneTraces",
       dependencies: ["OpportuneBase", "OpportuneApps", "OpportuneLocation", "ToolSupport"],
@@ -324,7 +324,8 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
 }
 
 // `scripts/bench` asks by this variable for the search server on SwiftNIO, which it measures beside ours: no
-// other build resolves SwiftNIO. In this package the compiler optimises the engine, in one of its own it crashes.
+// other build resolves SwiftNIO. In this package the compiler optimises the engine, in one of its own it
+// crashes.
 if Context.environment["OPPORTUNE_RIVALS"] != nil {
   package.dependencies.append(.package(url: "https://github.com/apple/swift-nio", from: "2.80.0"))
   package.targets.append(

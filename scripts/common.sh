@@ -73,7 +73,7 @@ is_present() {
   libsqlite3-dev) pkg-config --exists sqlite3 2>/dev/null ;;
   libzstd-dev) pkg-config --exists libzstd 2>/dev/null ;;
   libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null ;;
-  libproj-dev) pkg-config --exists proj 2>/dev/null ;;
+  libgeographiclib-dev) pkg-config --exists geographiclib 2>/dev/null ;;
   libgeos-dev) pkg-config --exists geos 2>/dev/null ;;
   librocksdb-dev) pkg-config --exists rocksdb 2>/dev/null ;;
   libck-dev) [[ -e /usr/include/ck_fifo.h ]] ;;

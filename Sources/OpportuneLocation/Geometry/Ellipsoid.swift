@@ -3,47 +3,29 @@ import Foundation
 
 /// Distances on the WGS 84 ellipsoid.
 ///
-/// Exact ones come from PROJ's `geodesic.h` (Karney's algorithms, errors of some nanometres). Beside them
-/// stands the chord through the Earth, which is cheap and knows neither poles nor an antimeridian:
+/// Exact ones come from GeographicLib (Karney's algorithms, errors of some nanometres). Beside them stands
+/// the chord through the Earth, which is cheap and knows neither poles nor an antimeridian:
 /// ``Point3``.
 package enum Ellipsoid {
   static let equatorialRadius = 6_378_137.0
   static let flattening = 1 / 298.257_223_563
   static let squaredEccentricity = flattening * (2 - flattening)
 
-  private static let model: geod_geodesic = {
-    var model = geod_geodesic()
-    geod_init(&model, equatorialRadius, flattening)
-    return model
-  }()
-
   /// Metres along the shortest way over the ellipsoid.
   package static func distance(_ from: Coordinate, _ to: Coordinate) -> Double {
-    var metres = 0.0
-    withUnsafePointer(to: model) {
-      geod_inverse($0, from.latitude, from.longitude, to.latitude, to.longitude, &metres, nil, nil)
-    }
-    return metres
+    opp_geodesic_inverse(from.latitude, from.longitude, to.latitude, to.longitude).metres
   }
 
   /// Metres along the shortest way, and the direction in which it begins, in degrees clockwise from north.
   package static func way(_ from: Coordinate, _ to: Coordinate) -> (metres: Double, azimuth: Double) {
-    var metres = 0.0
-    var azimuth = 0.0
-    withUnsafePointer(to: model) {
-      geod_inverse($0, from.latitude, from.longitude, to.latitude, to.longitude, &metres, &azimuth, nil)
-    }
-    return (metres, azimuth)
+    let way = opp_geodesic_inverse(from.latitude, from.longitude, to.latitude, to.longitude)
+    return (way.metres, way.azimuth)
   }
 
   /// The place that lies so many metres away in a direction, in degrees clockwise from north.
   package static func place(from start: Coordinate, azimuth: Double, metres: Double) -> Coordinate {
-    var latitude = 0.0
-    var longitude = 0.0
-    withUnsafePointer(to: model) {
-      geod_direct($0, start.latitude, start.longitude, azimuth, metres, &latitude, &longitude, nil)
-    }
-    return Coordinate(unchecked: min(90, max(-90, latitude)), longitude)
+    let place = opp_geodesic_direct(start.latitude, start.longitude, azimuth, metres)
+    return Coordinate(unchecked: min(90, max(-90, place.latitude)), place.longitude)
   }
 
   /// Metres for a radian of latitude, and for a radian of longitude, at a latitude in degrees.
@@ -56,9 +38,7 @@ package enum Ellipsoid {
 
   /// Metres along the meridian from a pole to a latitude in degrees, as far as that is from the pole.
   static func metresFromPole(_ latitude: Double) -> Double {
-    var metres = 0.0
-    withUnsafePointer(to: model) { geod_inverse($0, 90, 0, abs(latitude), 0, &metres, nil, nil) }
-    return metres
+    opp_geodesic_inverse(90, 0, abs(latitude), 0).metres
   }
 }
 

@@ -1,2 +1,0 @@
-/* Of PROJ, Karney's geodesics alone. */
-#include <geodesic.h>
