@@ -32,10 +32,6 @@ enum { CHANGE_NONE, CHANGE_BEGUN, CHANGE_DONE };
 void opp_report_start(opp_report *report, int32_t thread, opp_thread_meter *meter) {
     OPP_ASSERT(!(opp_load(&report->sequence, relaxed) & 1));
     OPP_ASSERT(opp_load(&report->meter, relaxed) == NULL);
-    /* relaxed, its own: counts of the thread that worked here before are none of this one's. */
-    opp_store(&report->ordinary, 0, relaxed);
-    opp_store(&report->ordinary_ns, 0, relaxed);
-    opp_store(&report->short_waits, 0, relaxed);
     /* [start] release, both: the meter is seen with what it is made of, the thread with its meter. */
     opp_store(&report->meter, meter, release);
     opp_store(&report->thread, thread, release);
@@ -183,12 +179,15 @@ uint64_t opp_report_short_waits(const opp_report *report) {
 /* --- The monitor ------------------------------------------------------------------------------ */
 
 void opp_report_stop(opp_report *report) {
-    /* relaxed, both: the thread has ended, and the next one starts after this. */
+    /* relaxed, all: the thread has ended, and the next one starts after this. */
     opp_thread_meter *meter = opp_load(&report->meter, relaxed);
-    if (meter == NULL) return;
-    opp_thread_meter_destroy(meter);
+    if (meter != NULL) opp_thread_meter_destroy(meter);
     opp_store(&report->meter, NULL, relaxed);
     opp_store(&report->thread, 0, relaxed);
+    /* What it has counted is none of the next one's. */
+    opp_store(&report->ordinary, 0, relaxed);
+    opp_store(&report->ordinary_ns, 0, relaxed);
+    opp_store(&report->short_waits, 0, relaxed);
 }
 
 bool opp_report_begin_change(opp_report *report, uint64_t sequence) {

@@ -5,9 +5,9 @@
 #include "opp_report.h"
 #include "opp_sync.h"
 
-/* All zero: of a worker whose thread has not begun. */
+/* All zero: of a worker that has had no thread yet. */
 struct opp_report {
-    /* The worker's: each is written by it alone. */
+    /* The worker's: each is written by its thread alone, and by opp_report_stop() after that. */
     _Alignas(OPP_LINE) _Atomic(uint64_t) sequence;
     _Atomic(uint64_t) identity;
     _Atomic(opp_app *) app;

@@ -9,8 +9,8 @@
 #include "opp_assert.h"
 #include "opp_pool.h"
 #include "opp_readiness.h"
-#include "report.h"
 #include "opp_sync.h"
+#include "report.h"
 
 #define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
 

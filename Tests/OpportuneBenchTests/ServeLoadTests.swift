@@ -192,8 +192,8 @@ import Testing
   }
 
   // R-CARD-06
-  /// Of contenders with a reactor, with threads and with Dispatch's sources: the others share their code.
-  @Test(arguments: ["opportune", "threads", "dispatch"])
+  /// One of each way to read from clients; `hand-tuned` reads as `threads` does.
+  @Test(arguments: ["opportune", "threads", "dispatch", "swift-default"])
   func theyAnswerOverTCP(_ name: String) async throws {
     let folder = try ServeTestFolder()
     let report = try await run(

@@ -159,7 +159,6 @@ import Testing
     #expect(pool.demotedCount == 32 && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 32, "it is bounded")
     for _ in 0..<100 { opp_pool_take_room(pool.raw) }
     #expect(opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 4)
-    #expect(grows())
   }
 
   @Test(arguments: [.microseconds(50), .milliseconds(10)] as [Duration])

@@ -19,6 +19,8 @@ private final class Scripted: PolicedPool {
     var usage: (cpu: UInt64, wait: UInt64)? { pool.note("usage", pool.cpu.map { ($0, pool.wait) }) }
     var switches: Int64 { pool.note("switches", pool.switchesNow) }
     var bandOfApp: Band? { pool.bandOfApp }
+    func canStand(in band: Band) -> Bool { pool.canRaise || band == .background }
+    var kind: LockWatch.Kinds { seen.job.map { .init($0.band, depth: seen.depth) } ?? [] }
     func isOfAnotherPool(in band: Band) -> Bool {
       band == .background ? pool.poolOfBackground != pool.rules.pool : pool.rules.pool == .background
     }
@@ -43,6 +45,7 @@ private final class Scripted: PolicedPool {
   var cpu: UInt64? = 0
   var blockingNow = PoolPolicy.Blocking.unknown
   var demotedCount = 0
+  var canRaise = true
   var progress: UInt64 = 0
   var ordinaryJobs: (count: UInt64, time: UInt64) = (0, 0)
   var hasRoomForKnown = true
@@ -126,9 +129,10 @@ private final class Scripted: PolicedPool {
     return steps { $0.followBands(now: now) }
   }
 
-  func raise(_ worker: PoolPolicy.Seen, to band: Band) -> [PoolPolicy.Step] {
+  /// - Parameter job: the one for which work of the band waits.
+  func raise(_ worker: PoolPolicy.Seen, job: UInt64 = 1, to band: Band) -> [PoolPolicy.Step] {
     seen = [worker]
-    return steps { $0.raise(0, to: band, now: now) }
+    return steps { $0.raise(0, job: job, to: band, now: now) }
   }
 }
 
@@ -295,6 +299,11 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     pool.cpuOfWorkers += 1
     pool.refuses = { $0 == .addRoom }
     #expect(pool.pool() == [.addRoom] && pool.pool() == [.addRoom], "it was refused")
+    // Workers have ended, and their time with them.
+    (pool.refuses, pool.cpuOfWorkers) = ({ _ in false }, 500)
+    #expect(pool.pool() == [])
+    pool.cpuOfWorkers += 4 * quantum
+    #expect(pool.pool() == [.addRoom])
     pool.loweredOnceWaits = false
     #expect(pool.pool() == [])
   }
@@ -429,6 +438,8 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     #expect(steps(.background, .foreground) == [.setBand(0, .foreground, depth: 0)])
     #expect(pool.raise(pool.member(depth: 2, band: .background), to: .foreground) == [], "it is raised")
     #expect(pool.raise(pool.member(for: nil), to: .foreground) == [], "it is inside no job")
+    pool.setNotes(of: 0, to: PoolPolicy.Notes())
+    #expect(pool.raise(pool.member(band: .background), job: 3, to: .foreground) == [], "another job by now")
     // One that stood as high stays so when its app goes.
     _ = steps(.foreground, .foreground)
     pool.bandOfApp = .background
@@ -467,6 +478,21 @@ private let flows: [PoolPolicy.Step] = [.setStalled(false), .lookAtSpare, .watch
     let from = isAwaited ? 0 : 2
     #expect(pool.jobs(job(61_000_000, cpu: 61_000_000)) == [.lower(0, from: from, to: 3)])
     #expect(pool.jobs(job(61_100_000, cpu: 61_100_000)) == [], "once")
+  }
+
+  // R-CPU-06
+  /// A thread of the background that may not be raised stays what it is, and so does its job.
+  @Test func whoCannotBeRaisedIsNotJudgedAsIfItWere() {
+    let pool = Scripted()
+    (pool.rules.pool, pool.poolOfBackground, pool.bandOfApp) = (.background, .background, .background)
+    (pool.canRaise, pool.freshWaits, pool.somethingWaits, pool.depthDue) = (false, false, true, 1)
+    let job = { pool.member(for: 60_000_000, band: .background) }
+    #expect(pool.raise(job(), to: .foreground) == [])
+    pool.bandOfApp = .foreground
+    #expect(pool.bands(job()) == [.leavePool(0)], "others take its token, as of one whose app has come")
+    #expect(pool.bands(job()) == [], "once")
+    pool.cpu = 60_000_000
+    #expect(pool.jobs(job()) == [])
   }
 
   // R-CPU-02

@@ -15,7 +15,7 @@ import Testing
         isSuspended: true, generation: 1, isOfForeground: false, isQuiet: true, waiter: 1, endedWaits: 0),
     ]
 
-    func note(lookAt time: UInt64) { waits.note(of: 1, for: 2, lookAt: time) { apps[$0] } }
+    func note(lookAt time: UInt64) { waits.note([(1, 2)], lookAt: time) { apps[$0] } }
     func due(at now: UInt64) -> Int { waits.takeDue(at: now, delay: 10) { apps[$0] }.count }
   }
 

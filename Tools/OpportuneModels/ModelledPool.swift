@@ -73,6 +73,7 @@ struct ModelledPool: PolicedPool {
 
   private let pool: WorkerPool
   private let width: Int
+  private let canRaise: Bool
   let rules: PoolPolicy.Rules
   private let limit: Int
   private let bugs: PoolModel.Bugs
@@ -123,8 +124,8 @@ struct ModelledPool: PolicedPool {
   /// How many workers there were when the monitor began to look at a stall; nil while it does not.
   private var workersAtLook: Int?
 
-  init(_ pool: WorkerPool, width: Int, bugs: PoolModel.Bugs) {
-    (self.pool, self.width, self.bugs) = (pool, width, bugs)
+  init(_ pool: WorkerPool, width: Int, canRaise: Bool, bugs: PoolModel.Bugs) {
+    (self.pool, self.width, self.canRaise, self.bugs) = (pool, width, canRaise, bugs)
     var rules = PoolPolicy.Rules(
       pool: pool, width: width, quantum: Self.quantum, spareDelay: Self.leastDelay, offCPUShare: 0.05)
     bugs.distort(&rules)
@@ -357,6 +358,10 @@ struct ModelledPool: PolicedPool {
       return max(first, account.depth)
     }
     var bandOfApp: Band? { worker.job.map(\.ofApp) }
+    func canStand(in band: Band) -> Bool { pool.canStand(in: band) }
+    var kind: LockWatch.Kinds {
+      worker.job.map { .init(pool.bandAtBegin(of: $0.program), depth: worker.depth) } ?? []
+    }
     func isOfAnotherPool(in band: Band) -> Bool {
       worker.job.map { pool.isOfAnotherPool($0, in: band) } ?? false
     }
@@ -436,18 +441,28 @@ struct ModelledPool: PolicedPool {
       }
       if !job.isAwaited, let time = program.awaitedAfter, time <= age {
         workers[slot].job?.isAwaited = true
-        try raise(slot, to: .foreground, now: now)
+        try raise(slot, job: job.number, to: .foreground, now: now)
       }
     }
     if hasMoved { try followBands(now: now) }
     for worker in workers {
-      guard let job = worker.job, job.band != Self.due(job) else { continue }
-      throw Violation(text: "job \(job.number) is of the \(job.band), and to be of the \(Self.due(job))")
+      guard let job = worker.job, job.band != due(job) else { continue }
+      throw Violation(text: "job \(job.number) is of the \(job.band), and to be of the \(due(job))")
     }
   }
 
-  /// Who is waited for is of the foreground to its end, wherever its app is.
-  private static func due(_ job: Job) -> Band { job.isAwaited ? max(job.ofApp, .foreground) : job.ofApp }
+  /// Who is waited for is of the foreground to its end, wherever its app is. Without privilege the
+  /// background's threads stay what they are.
+  private func due(_ job: Job) -> Band {
+    let wanted = Self.wanted(job)
+    return wanted <= job.band || canStand(in: wanted) ? wanted : job.band
+  }
+
+  private static func wanted(_ job: Job) -> Band {
+    job.isAwaited ? max(job.ofApp, .foreground) : job.ofApp
+  }
+
+  private func canStand(in band: Band) -> Bool { canRaise || pool == .foreground || band == .background }
 
   /// A flood: a job in each 10 us at least, of 5 us at most on average, since the last tick.
   private mutating func judgeFlood() throws(Violation) {
@@ -535,7 +550,7 @@ struct ModelledPool: PolicedPool {
       workers[slot].job?.isOnTrial = false
       suspects.insert(job.program.origin)
     case .setBand(let slot, let band, let depth):
-      guard let job = workers[slot].job, band == Self.due(job), band != job.band else {
+      guard let job = workers[slot].job, band == due(job), band != job.band else {
         throw Violation(text: "\(step): its app is of another band, or it has followed before")
       }
       // Whoever is raised for those who wait is so as a fresh one.
@@ -547,7 +562,7 @@ struct ModelledPool: PolicedPool {
       workers[slot].job?.band = band
       workers[slot].job?.cpuBefore = job.cpu
     case .leavePool(let slot):
-      guard let job = workers[slot].job, isOfAnotherPool(job, in: job.band) else {
+      guard let job = workers[slot].job, isOfAnotherPool(job, in: Self.wanted(job)) else {
         throw Violation(text: "\(step): it is of this pool")
       }
       guard workers[slot].holds else { return false }

@@ -90,10 +90,13 @@ package struct PoolModel {
     return tally
   }
 
-  package init(width: Int, bugs: Bugs = Bugs()) {
+  /// - Parameters:
+  ///   - width: the CPUs.
+  ///   - canRaise: whether the process may raise a thread of the background.
+  package init(width: Int, canRaise: Bool = true, bugs: Bugs = Bugs()) {
     self.width = width
-    foreground = ModelledPool(.foreground, width: width, bugs: bugs)
-    background = ModelledPool(.background, width: width, bugs: bugs)
+    foreground = ModelledPool(.foreground, width: width, canRaise: canRaise, bugs: bugs)
+    background = ModelledPool(.background, width: width, canRaise: canRaise, bugs: bugs)
   }
 
   /// Runs the programs, whose arrivals are in order, until all have ended.

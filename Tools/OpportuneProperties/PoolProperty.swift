@@ -22,7 +22,8 @@ struct PoolProperty: DrawnProperty {
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
     var (head, steps) = parts(of: input)
-    let width = 1 + head.below(4)
+    let kind = head.below(8)
+    let (width, canRaise) = (1 + kind % 4, kind < 4)
     var arrival: UInt64 = 0
     var programs: [PoolModel.Program] = []
     var floods = 0
@@ -35,7 +36,7 @@ struct PoolProperty: DrawnProperty {
       log.note("at \(arrival / 1000) us \(Self.description(of: program))")
       programs.append(program)
     }
-    var model = PoolModel(width: width, bugs: bugs)
+    var model = PoolModel(width: width, canRaise: canRaise, bugs: bugs)
     do throws(PoolModel.Violation) { try model.run(programs) } catch {
       throw Violation("\(width) CPUs: \(error.text)")
     }

@@ -93,7 +93,7 @@ uint64_t opp_report_short_waits(const opp_report *_Nonnull report);
 
 /* --- The monitor ------------------------------------------------------------------------------ */
 
-/* The thread has ended, or never began. Destroys its meter, before the pool is destroyed. */
+/* The thread has ended, or never began, or the pool is about to be destroyed: destroys the meter. */
 void opp_report_stop(opp_report *_Nonnull report);
 
 /*

@@ -17,13 +17,15 @@ CHECKED_CORE_END
 
 /* A meter is a word that its thread has written. */
 void opp_thread_meter_destroy(opp_thread_meter *meter) {
-    (void)meter;
+    *(uint32_t *)(void *)meter = 0;
 }
 
 enum {
     REPORT_JOB, REPORT_RAISE, REPORT_OWN, REPORT_START, REPORT_METER, REPORT_LOOK, REPORT_CHANGE,
-    REPORT_LEAVE, REPORT_DEEPEN, REPORT_WATCH
+    REPORT_LEAVE, REPORT_DEEPEN, REPORT_WATCH, REPORT_END, REPORT_STOP
 };
+/* Of the worker's threads, one after the other. */
+enum { LIFE_NONE, LIFE_BEGUN, LIFE_ENDED };
 enum { WORKER = 1, MONITOR = 2, OWN = 10, RAISED = 20, THREAD = 7, MOST_JOBS = 16 };
 
 static const oppx_kind report_kinds[] = {
@@ -38,6 +40,9 @@ static const oppx_kind report_kinds[] = {
     {.name = "leave", .weight = 1, .threads = 1 << MONITOR},
     {.name = "deepen", .weight = 1, .threads = 1 << MONITOR},
     {.name = "watch", .weight = 1, .threads = 1 << MONITOR}, /* waits for the alarm, and looks */
+    /* The thread ends and says so, and the monitor, who alone looks then, makes room for the next. */
+    {.name = "end", .threads = 1 << WORKER},
+    {.name = "stop", .threads = 1 << MONITOR},
 };
 
 typedef struct report_state {
@@ -49,7 +54,7 @@ typedef struct report_state {
     uint32_t applied;            /* the priority that the worker knows */
     uint32_t deepened;           /* how deep the monitor has lowered last; deeper each time */
     uint32_t seen;               /* the job that the monitor has seen last, once it had waited */
-    bool is_started;             /* the worker's thread */
+    _Atomic(uint32_t) *life;
     bool counted[MOST_JOBS + 1]; /* its time in the real-time foreground */
 } report_state;
 static _Thread_local report_state *report_of_thread; /* see oppx_state() */
@@ -64,8 +69,10 @@ static void report_setup(const oppx_program *program) {
     (void)program;
     report_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(report_state));
     memset(report_of_thread, 0, sizeof(report_state));
-    state.report = aligned_alloc(OPP_LINE, sizeof(opp_report));
+    state.report = oppx_allocate(sizeof(opp_report), OPP_LINE);
     memset(state.report, 0, sizeof(opp_report));
+    state.life = oppx_allocate(sizeof(*state.life), 16);
+    opp_store(state.life, LIFE_NONE, relaxed);
     state.alarms = opp_alarms_create();
     state.priority = oppx_allocate(sizeof(*state.priority), 16);
     state.applied = OWN;
@@ -105,11 +112,26 @@ static void raise_for_a_moment(void) {
 }
 
 static void report_start(void) {
-    if (state.is_started) return; /* a thread begins once */
-    state.is_started = true;
+    if (opp_load(state.life, acquire) != LIFE_NONE) return;
+    uint64_t ns;
+    if (opp_report_ordinary(state.report, &ns) != 0 || ns != 0)
+        oppx_fail("a thread begins with what another has counted");
+    opp_store(state.life, LIFE_BEGUN, relaxed);
     uint32_t *meter = oppx_allocate(sizeof(*meter), 16);
     *meter = THREAD;
     opp_report_start(state.report, THREAD, (opp_thread_meter *)(void *)meter);
+}
+
+static void report_end(void) {
+    if (opp_load(state.life, relaxed) != LIFE_BEGUN) return;
+    opp_report_add_ordinary(state.report, 1);
+    opp_store(state.life, LIFE_ENDED, release);
+}
+
+static void report_stop(void) {
+    if (opp_load(state.life, acquire) != LIFE_ENDED) return;
+    opp_report_stop(state.report);
+    opp_store(state.life, LIFE_NONE, release);
 }
 
 static void report_work(bool raises) {
@@ -185,6 +207,8 @@ static void report_perform(uint32_t thread, const oppx_operation *operation) {
         state.deepened++;
         opp_report_deepen(state.report, reading.sequence, state.deepened, state.deepened);
         break;
+    case REPORT_END: report_end(); break;
+    case REPORT_STOP: report_stop(); break;
     default:
         opp_alarms_wait(state.alarms);
         number = report_look(&reading);

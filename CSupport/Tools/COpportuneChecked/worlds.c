@@ -202,6 +202,8 @@ static const oppx_world worlds[] = {
         1, 0, 1, 0, true},
     {"report-read", "report", "job; job | | look", ANY, 2, 0, 0, true},
     {"report-start", "report", "start | meter | meter", ANY, 2, 0, 0, true},
+    {"report-next-thread", "report", "start; job; end; start; job | look; change 1; stop; change 2; meter", 2, 1,
+     0, 0, true},
     {"report-two-readers", "report", "job; job | look; look | look", 3, 1, 0, 0, true},
     {"report-change", "report", "job; job | change 1; change 2", ANY, 1, 0, 0, true},
     {"report-own", "report", "job; own 1; job | change 1; change 0", ANY, 1, 0, 0, true},

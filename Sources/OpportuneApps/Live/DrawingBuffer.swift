@@ -14,7 +14,7 @@ private let numbers = Atomic<UInt64>(0)
 /// host detects such writes afterwards. It counts them as ``BestPractice/noDrawingInBackground``, from the
 /// return of `didEnterBackground` on.
 ///
-/// Invariants: `pixels` is mapped, writable, for as long as the buffer exists. `kept` is a second, read-only
+/// Invariants: `pixels` is mapped, writable, for as long as the buffer exists. `shown` is a second, read-only
 /// mapping of the same file, which always shows what the foreground drew.
 public final class DrawingBuffer: @unchecked Sendable {
   /// The memory that the app draws into. Valid for as long as the buffer exists.

@@ -179,7 +179,7 @@ extension Monitor {
       let isKnown = survey.waits.contains { $0.waiter.slice == slice && $0.isForeground == isForeground }
       survey.waits.append(
         InversionPolicy.Wait(
-          waiter: party(waiter, reading), holder: party(holder, held),
+          waiter: party(waiter, reading, engine), holder: party(holder, held, engine),
           isForeground: isForeground))
       if isKnown { return }
       (waiter, reading, isForeground) = (holder, held, false)
@@ -203,10 +203,19 @@ extension Monitor {
     return nil
   }
 
-  private func party(_ worker: Worker, _ reading: WorkerReport.Reading) -> InversionPolicy.Party {
+  private func party(
+    _ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine
+  ) -> InversionPolicy.Party {
     let slice = InversionPolicy.Slice(worker, reading)
-    let own = locks.helps[slice]?.before ?? worker.report.priority(during: reading)
+    let own = locks.helps[slice]?.before ?? priority(worker, reading, engine)
     return InversionPolicy.Party(slice: slice, priority: own)
+  }
+
+  /// That the worker's thread has during the job. One in the real-time class counts as fresh work: it is
+  /// there for a while, and nobody is put into it.
+  private func priority(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) -> KernelPriority
+  {
+    worker.report.changed ?? (reading.isRealTime ? engine.priority(of: .foreground) : reading.priority)
   }
 
   // MARK: Help
@@ -220,7 +229,7 @@ extension Monitor {
     let isNew = locks.helps[slice] == nil
     var help =
       locks.helps[slice]
-      ?? Help(holder: holder, reading: reading, before: holder.report.priority(during: reading))
+      ?? Help(holder: holder, reading: reading, before: priority(holder, reading, engine))
     let wanted = InversionPolicy.priority(
       for: help.before, as: waiter, foreground: engine.priority(of: .foreground),
       canRaise: engine.privileges.canRaise)
@@ -262,7 +271,7 @@ extension Monitor {
         guard !help.away.contains(where: { $0.hog === hog && $0.cpu == cpu }),
           let reading = hog.report.read(), let hogMeter = hog.report.meter
         else { continue }
-        let own = hog.report.priority(during: reading)
+        let own = priority(hog, reading, engine)
         let move = InversionPolicy.move(
           .init(
             party: .init(slice: .init(hog, reading), priority: own), isDemoted: hog.depth > 0,

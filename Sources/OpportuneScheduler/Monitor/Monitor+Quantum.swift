@@ -44,8 +44,9 @@ extension Monitor {
   func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
     for pool in engine.pools {
       var watched = WatchedPool(state: pool, engine: engine, monitor: self)
-      for case let worker? in pool.workers where worker.report.read()?.identity == identity {
-        watched.raise(Int(worker.slot), to: band, now: opp_now_ns())
+      for case let worker? in pool.workers {
+        guard let reading = worker.report.read(), reading.identity == identity else { continue }
+        watched.raise(Int(worker.slot), job: reading.sequence, to: band, now: opp_now_ns())
       }
     }
   }

@@ -3,21 +3,26 @@ internal import COpportune
 /// Warnings about foreground work that waits for a suspended app. Of which is decided by ``SuspendedWaits``.
 extension Monitor {
   func noteSuspendedWait(of waiter: UInt64, for app: AppRecord, _ engine: Engine) {
-    suspendedWaits.note(
-      of: waiter, for: app.number, lookAt: opp_now_ns().saturatingAdd(engine.waitWarningDelay), waitingApp)
+    note([(waiter, app.number)], engine)
   }
 
   /// Notes waits after an app has changed its band: its waits may be foreground waits now.
   func noteSuspendedWaits(_ engine: Engine) {
-    for app in apps where !app.isGone && opp_app_state_read(app.raw).suspended {
-      if let waiter = app.waiter { noteSuspendedWait(of: waiter, for: app, engine) }
+    let found = apps.compactMap { app in
+      app.isGone || !opp_app_state_read(app.raw).suspended ? nil : app.waiter.map { ($0, app.number) }
     }
+    if !found.isEmpty { note(found, engine) }
+  }
+
+  private func note(_ found: [(waiter: UInt64, app: UInt64)], _ engine: Engine) {
+    suspendedWaits.note(
+      found, lookAt: opp_now_ns().saturatingAdd(engine.waitWarningDelay), waitingApps())
   }
 
   /// Logs the warnings that are due. Returns when to call this again, or `.max`.
   func warnOfSuspendedWaits(_ engine: Engine) -> UInt64 {
     guard suspendedWaits.next != .max else { return .max }
-    let due = suspendedWaits.takeDue(at: opp_now_ns(), delay: engine.waitWarningDelay, waitingApp)
+    let due = suspendedWaits.takeDue(at: opp_now_ns(), delay: engine.waitWarningDelay, waitingApps())
     for (waiter, suspended) in due {
       engine.log(
         .warning, "foreground work waits for a suspended app, until that is resumed",
@@ -26,8 +31,14 @@ extension Monitor {
     return suspendedWaits.next
   }
 
-  private func waitingApp(_ number: UInt64) -> SuspendedWaits.App? {
-    guard let app = apps.first(where: { $0.number == number && !$0.isGone }) else { return nil }
+  /// The apps by their numbers.
+  private func waitingApps() -> SuspendedWaits.Sight {
+    let known = Dictionary(
+      apps.lazy.filter { !$0.isGone }.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
+    return { number in known[number].map(Self.waitingApp) }
+  }
+
+  private static func waitingApp(_ app: AppRecord) -> SuspendedWaits.App {
     let state = opp_app_state_read(app.raw)
     return SuspendedWaits.App(
       isSuspended: state.suspended, generation: state.generation,

@@ -25,20 +25,25 @@ extension PoolPolicy {
     var next = change ?? BandChange(ofApp: band, job: job)
     next.ofApp = band
     let stands = max(band, next.ofWaiters ?? band)
+    guard stands <= job.band || sight.canStand(in: stands) else {
+      notes.change = next
+      return sight.isOfAnotherPool(in: stands) ? [.leavePool(worker.slot)] : []
+    }
     let step = Step.setBand(worker.slot, stands, depth: worker.depth)
     guard notes.become(next, in: stands, depth: worker.depth, now: now, sight) else { return [] }
     return sight.isOfAnotherPool(in: stands) ? [step, .leavePool(worker.slot)] : [step]
   }
 
   /// Looks at a worker whose job is awaited by work of `band`. A job that stands as high already stays as it
-  /// is, lowered or not, also when its app goes.
+  /// is, lowered or not, also when its app goes. So does one whose thread cannot be raised, and is judged as
+  /// before.
   package static func raiseStep(
     for worker: Seen, _ notes: inout Notes, to band: Band, now: UInt64, _ sight: some WorkerSight
   ) -> Step? {
     guard let job = worker.job else { return nil }
     var next = notes.change(of: job) ?? BandChange(ofApp: job.band, job: job)
     next.ofWaiters = max(band, next.ofWaiters ?? band)
-    guard band > job.band else {
+    guard band > job.band, sight.canStand(in: band) else {
       notes.change = next
       return nil
     }

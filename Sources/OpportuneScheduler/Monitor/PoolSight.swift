@@ -41,10 +41,15 @@ package protocol WorkerSight {
   /// The band that the app of the worker's job has now; nil where the job is of none. It may have changed
   /// since the job began.
   var bandOfApp: Band? { get }
+  /// Whether the thread would stand as one of that band if it were told to; where the process may not raise
+  /// it, it stays where it is.
+  func canStand(in band: Band) -> Bool
   /// Whether jobs of the worker's job's kind are another pool's once they are of that band.
   func isOfAnotherPool(in band: Band) -> Bool
   /// How deep the worker's job is to be lowered that began at `first`, after what it has used; nanoseconds.
   func depth(from first: Int, cpu: UInt64, offCPU: UInt64) -> Int
+  /// What kind of job it is inside of, as ``LockWatch`` has it; empty where it is inside none.
+  var kind: LockWatch.Kinds { get }
   /// What the worker's thread waits for.
   var blocking: PoolPolicy.Blocking { get }
   /// How many other workers of the pool, whose tokens were handed on while they waited for the lock of the
@@ -58,9 +63,9 @@ package protocol PolicedPool: PoolSight {
   associatedtype Worker: WorkerSight
   associatedtype Failure: Error
   var policy: PoolPolicy { get set }
-  /// The places of the workers. A pool may grow within a look; who came meanwhile is seen in the next.
+  /// All that were ever in use. A pool may grow within a look; who came meanwhile is seen in the next.
   var slots: Range<Int> { get }
-  /// The worker of a place, nil where there is none, and what the policy remembers of it.
+  /// The worker of a slot, nil where there is none, and what the policy remembers of it.
   func worker(_ slot: Int) -> Worker?
   func notes(of slot: Int) -> PoolPolicy.Notes
   mutating func setNotes(of slot: Int, to notes: PoolPolicy.Notes)
@@ -116,7 +121,7 @@ extension PolicedPool {
       for step in steps { _ = try carryOut(step, worker) }
       guard worker.seen.job != nil else { continue }
       if !steps.isEmpty, let after = self.worker(slot) { worker = after }
-      if let job = worker.seen.job { kinds.insert(.init(job.band, depth: worker.seen.depth)) }
+      kinds.formUnion(worker.kind)
       guard demotedWaits, let step = policy.roomStep(for: worker.seen, &notes, now: now, worker) else {
         setNotes(of: slot, to: notes)
         continue
@@ -147,9 +152,9 @@ extension PolicedPool {
     }
   }
 
-  /// Work of `band` waits for the job that the worker of this place is inside of.
-  package mutating func raise(_ slot: Int, to band: Band, now: UInt64) throws(Failure) {
-    guard let worker = worker(slot) else { return }
+  /// Work of `band` waits for that job, which the worker of this slot was seen inside of.
+  package mutating func raise(_ slot: Int, job sequence: UInt64, to band: Band, now: UInt64) throws(Failure) {
+    guard let worker = worker(slot), worker.seen.job?.sequence == sequence else { return }
     var notes = notes(of: slot)
     let step = PoolPolicy.raiseStep(for: worker.seen, &notes, to: band, now: now, worker)
     setNotes(of: slot, to: notes)

@@ -41,13 +41,14 @@ struct SuspendedWaits: Sendable {
   /// When to look at them next, or `.max`.
   var next: UInt64 { waits.map(\.look).min() ?? .max }
 
-  mutating func note(of waiter: UInt64, for app: UInt64, lookAt look: UInt64, _ sight: Sight) {
+  mutating func note(_ found: [(waiter: UInt64, app: UInt64)], lookAt look: UInt64, _ sight: Sight) {
     waits.removeAll { $0.suspended(sight) == nil }
-    guard let seen = sight(app), seen.isSuspended,
-      !waits.contains(where: { $0.app == app && $0.waiter == waiter })
-    else { return }
-    waits.append(
-      Wait(app: app, waiter: waiter, generation: seen.generation, ended: seen.endedWaits, look: look))
+    var known = Set(waits.map { [$0.app, $0.waiter] })
+    for (waiter, app) in found {
+      guard let seen = sight(app), seen.isSuspended, known.insert([app, waiter]).inserted else { continue }
+      waits.append(
+        Wait(app: app, waiter: waiter, generation: seen.generation, ended: seen.endedWaits, look: look))
+    }
   }
 
   /// Takes those to warn of. Others are looked at again `delay` after `now`.

@@ -67,7 +67,8 @@ struct WatchedPool: PolicedPool {
     let room = PoolPolicy.room(for: step, in: state.pool)
     switch step {
     case .replaceBlocked:
-      guard replace(worker, reading) else { return false }
+      // If the job has ended meanwhile, that is as good.
+      guard replace(worker, reading) else { return !worker.report.isStillInside(reading) }
       state.replaced.add(1, ordering: .relaxed)  // a statistic
     case .lower(_, let from, let to):
       lower(watched, reading, from: from, to: to)
@@ -185,6 +186,10 @@ struct WatchedWorker: WorkerSight {
     reading?.app.flatMap { Band(rawValue: opp_app_state_read($0).band) }
   }
 
+  func canStand(in band: Band) -> Bool {
+    band == .background || pool.state.pool != .background || engine.privileges.canRaise
+  }
+
   func isOfAnotherPool(in band: Band) -> Bool {
     guard let reading else { return false }
     let level = engine.configuration.bands.level(band: band, rank: reading.rank)
@@ -200,6 +205,7 @@ struct WatchedWorker: WorkerSight {
       base: Int(engine.rank(reading.base, band: band, depth: 0)), band: band)
   }
 
+  var kind: LockWatch.Kinds { reading.map { LockWatch.Kinds($0.band, depth: worker.depth) } ?? [] }
   var blocking: PoolPolicy.Blocking { blocking(of: worker) }
 
   private func blocking(of worker: Worker) -> PoolPolicy.Blocking {

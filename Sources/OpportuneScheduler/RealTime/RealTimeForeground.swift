@@ -2,7 +2,7 @@ internal import COpportune
 import Synchronization
 
 /// The real-time foreground of one scheduler: what its workers, its monitor and the threads that serve it
-/// share. The policy is in ``RealTimeBudget`` and ``RealTimeQuantum``; the monitor measures and carries out.
+/// share. The policy is in ``ClassPolicy``; the monitor measures and carries out.
 ///
 /// A worker takes the class itself as it begins a job, and keeps it from job to job, so that a job which ends
 /// within its quantum costs no system call. The monitor takes it away: from a running job by the report's

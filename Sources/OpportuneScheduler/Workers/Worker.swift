@@ -5,7 +5,7 @@ import Synchronization
 /// A thread of a pool: it runs jobs, keeps its kernel priority, and accounts for the CPU time of its jobs.
 /// The C core decides when it takes a job, parks or is woken: see worker.c.
 ///
-/// Other threads (the monitor, and `App.setBand`) read the worker's state from `report`. It is published
+/// The monitor reads what the worker is inside of from `report`. It is published
 /// under a sequence number that is odd while the worker is inside a job.
 final class Worker: @unchecked Sendable {
   let engine: Engine

@@ -13,7 +13,7 @@ struct WorkerReport: @unchecked Sendable {
 
     fileprivate init(_ reading: opp_reading) { self.reading = reading }
 
-    /// The number of the job, among all of this worker.
+    /// The number of the job, among all of this slot.
     var sequence: UInt64 { reading.sequence }
     var identity: UInt64 { reading.job.identity }
     /// The job's `opp_app`. The pointer remains valid after the app's end.
@@ -141,9 +141,6 @@ struct WorkerReport: @unchecked Sendable {
     let word = opp_report_changed(raw)
     return word == 0 ? nil : KernelPriority(word: word)
   }
-
-  /// The kernel priority that the thread has during that job.
-  func priority(during reading: Reading) -> KernelPriority { changed ?? reading.priority }
 
   /// Changes the thread's kernel priority, if the thread is still inside that job.
   func setPriority(_ priority: KernelPriority, during reading: Reading) -> Bool {
