@@ -30,6 +30,9 @@ import Testing
   @Test func whoseEnvironmentWasEmptyIsLookedAtAgain() async throws {
     let mark = "\(UUID().uuidString):app:1"
     let group = SignalledGroup(mark: mark, warden: nil)
+    let before = ProcessLook()
+    let isAlone = !before.all.isEmpty && group.members(by: before).isEmpty
+    #expect(isAlone)
     let program = Process()
     program.executableURL = URL(fileURLWithPath: "/bin/sh")
     program.arguments = ["-c", "read go; exec env \(SignalledGroup.variable)=\(mark) /bin/sleep 600"]
@@ -42,6 +45,7 @@ import Testing
     #expect(group.members().isEmpty)
     try input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8))
     try await eventually("it is found") { group.members() == [program.processIdentifier] }
+    #expect(group.members(by: before).isEmpty, "one look serves all who are asked by it")
   }
 
   // R-LIFE-02, R-LIFE-10

@@ -198,7 +198,7 @@ import Testing
     for _ in 0..<6 {
       let (server, client) = try await connectedPair(peer, io)
       sockets += [server]
-      Task { try? await io.send(client, from: try IOBuffer(count: 64 << 20)) }
+      Task { try? await io.send(client, from: try IOBuffer(count: 16 << 20)) }
     }
     try await eventually("the stall") {
       let network = try await broker.statistics().network

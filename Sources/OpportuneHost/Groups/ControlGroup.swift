@@ -63,7 +63,7 @@ final class ControlGroup: ProcessGroup {
     }
   }
 
-  func members() -> [pid_t] {
+  func members(by look: ProcessLook) -> [pid_t] {
     // Of another namespace is what shows as 0.
     SystemFile.text(path + "/cgroup.procs")?.split(separator: "\n").compactMap { pid_t($0) }
       .filter { $0 > 0 } ?? []
@@ -114,7 +114,7 @@ final class ControlGroup: ProcessGroup {
     try thaw()
   }
 
-  func cpuTime() -> Duration {
+  func cpuTime(by look: ProcessLook) -> Duration {
     .microseconds(Int64(clamping: SystemFile.value(of: "usage_usec", in: path + "/cpu.stat") ?? 0))
   }
 

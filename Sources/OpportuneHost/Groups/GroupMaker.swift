@@ -145,9 +145,10 @@ final class GroupMaker {
       if entry.isTaking, let root = entry.known.first?.living { try? group.adopt(tree: root) }
     }
     // Members of a control group carry the mark as well.
+    let look = ProcessLook()
     let inGroups = Set(groups.flatMap { $0.group.members() })
     let signalled = SignalledGroup.sweep(key: key, recorded: recorded, warden: warden).filter {
-      inGroups.isDisjoint(with: $0.group.members())
+      inGroups.isDisjoint(with: $0.group.members(by: look))
     }
     return groups + signalled
   }

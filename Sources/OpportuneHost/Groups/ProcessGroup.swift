@@ -19,8 +19,8 @@ protocol ProcessGroup: AnyObject {
   /// Those that the next host would not find without being told.
   var unmarked: [ProcessID] { get }
 
-  /// The processes that have not ended.
-  func members() -> [pid_t]
+  /// The processes that have not ended, where they are looked for by that look.
+  func members(by look: ProcessLook) -> [pid_t]
 
   /// Stops all of them, those included that appear meanwhile. When this returns, none executes.
   ///
@@ -38,10 +38,15 @@ protocol ProcessGroup: AnyObject {
   func kill() throws(ProcessHostError)
 
   /// CPU time of the group, that of ended members included as far as it is known.
-  func cpuTime() -> Duration
+  func cpuTime(by look: ProcessLook) -> Duration
 
   /// Deletes what was made for the group; it has no members any more.
   func remove()
+}
+
+extension ProcessGroup {
+  /// The processes that have not ended.
+  func members() -> [pid_t] { members(by: ProcessLook()) }
 }
 
 /// How groups are made.

@@ -59,11 +59,11 @@ final class SignalledGroup: ProcessGroup {
     thaw()
   }
 
-  func members() -> [pid_t] { look().map(\.pid) }
+  func members(by look: ProcessLook) -> [pid_t] { self.look(look).map(\.pid) }
 
   /// One pass over all processes.
-  private func look() -> [ProcessStat] {
-    let all = ProcessTable.all()
+  private func look(_ look: ProcessLook = ProcessLook()) -> [ProcessStat] {
+    let all = look.all
     let living = Set(all.map(\.id))
     for (id, used) in ticks where !living.contains(id) {
       ticksOfEnded &+= used
@@ -156,8 +156,8 @@ final class SignalledGroup: ProcessGroup {
     stopped = []
   }
 
-  func cpuTime() -> Duration {
-    let members = look()
+  func cpuTime(by look: ProcessLook) -> Duration {
+    let members = self.look(look)
     let total = members.reduce(ticksOfEnded) { $0 &+ $1.ticks }
     return .seconds(Double(total) / Double(max(1, sysconf(Int32(_SC_CLK_TCK)))))
   }

@@ -50,6 +50,7 @@ extension HostCore {
     {
       return found
     }
-    return apps.values.first { $0.group.cgroup == nil && $0.group.members().contains(pid) }
+    let look = ProcessLook()
+    return apps.values.first { $0.group.cgroup == nil && $0.group.members(by: look).contains(pid) }
   }
 }

@@ -168,7 +168,8 @@ final class HostCore {
     guard !ProcessTable.ancestors(of: getpid()).contains(pid) else {
       throw ProcessHostError(.process(pid, "the host descends from it"))
     }
-    if let other = apps.values.first(where: { $0.group.members().contains(pid) }) {
+    let look = ProcessLook()
+    if let other = apps.values.first(where: { $0.group.members(by: look).contains(pid) }) {
       throw ProcessHostError(.process(pid, "it belongs to the app '\(other.name)'"))
     }
     if isTree { try checkDescendants(of: status) }
@@ -193,8 +194,9 @@ final class HostCore {
   /// None of them may be of another app or user. Who is made while the tree is taken is of the same.
   private func checkDescendants(of root: ProcessStat) throws(ProcessHostError) {
     var tree = ProcessTree([root.id])
-    let below = tree.look(at: ProcessTable.all())
-    let others = apps.values.map { ($0.name, Set($0.group.members())) }
+    let look = ProcessLook()
+    let below = tree.look(at: look.all)
+    let others = apps.values.map { ($0.name, Set($0.group.members(by: look))) }
     for one in below {
       if let (name, _) = others.first(where: { $0.1.contains(one.pid) }) {
         throw ProcessHostError(.process(root.pid, "process \(one.pid) below it belongs to the app '\(name)'"))
@@ -385,12 +387,13 @@ final class HostCore {
 
   /// All apps by name, without their memory: to look at that takes a while, and needs nothing of this.
   func entries() -> [(entry: AppEntry, memory: MemoryGroup?)] {
+    let look = ProcessLook()
     let running = apps.values.map { app in
-      let members = app.group.members()
+      let members = app.group.members(by: look)
       let entry = AppEntry(
         id: app.name, pids: members.sorted(),
         state: stateName(app),
-        cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime().inSeconds,
+        cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime(by: look).inSeconds,
         memoryBytes: 0, memoryBy: nil,
         hibernatedBy: system.state(of: app.id) == .hibernated ? .pagedOut : nil,
         keptBy: (app.declaredKeep.map { [$0] } ?? [])

@@ -64,6 +64,12 @@ struct ProcessStat: Sendable {
   }
 }
 
+/// One pass over all processes, made when somebody first needs it, for several groups that are asked in turn.
+/// Not for who must not miss a process that is born meanwhile, as one who stops them.
+final class ProcessLook {
+  private(set) lazy var all = ProcessTable.all()
+}
+
 enum ProcessTable {
   /// All processes that can be seen.
   static func pids() -> [pid_t] { SystemFile.names(in: "/proc").compactMap { pid_t($0) } }

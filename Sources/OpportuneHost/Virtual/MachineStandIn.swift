@@ -25,12 +25,12 @@ final class VirtualGroup: ProcessGroup {
   func adopt(_ pid: pid_t) throws(ProcessHostError) {}
   func adopt(tree root: ProcessStat) throws(ProcessHostError) {}
   var unmarked: [ProcessID] { [] }
-  func members() -> [pid_t] { pid.map { [$0] } ?? [] }
+  func members(by look: ProcessLook) -> [pid_t] { pid.map { [$0] } ?? [] }
   func freeze(within limit: Duration) throws(ProcessHostError) { isFrozen = true }
   func thaw() throws(ProcessHostError) { isFrozen = false }
   func signal(_ number: Int32) { isAskedToEnd = isAskedToEnd || number == SIGTERM }
   func kill() throws(ProcessHostError) { pid = nil }
-  func cpuTime() -> Duration { .zero }
+  func cpuTime(by look: ProcessLook) -> Duration { .zero }
   func remove() {}
 
   /// It ends by itself.

@@ -1,0 +1,39 @@
+import ArgumentParser
+import Foundation
+import OpportuneBase
+import OpportuneHost
+import ToolSupport
+
+/// What commands share that change one app.
+struct AppChange: ParsableArguments {
+  @OptionGroup var socket: HostSocketOption
+  @Argument(help: "The app, as opportune apps names it.") var name: String
+  @OptionGroup var patience: HostTimeout
+
+  func carryOut(_ action: HostRequest.Action) throws {
+    try socket.change(HostRequest(action, name: name), patience)
+  }
+}
+
+/// What `suspend` and `hibernate` share: the app may go on for a while.
+struct AppStop: ParsableArguments {
+  @OptionGroup var change: AppChange
+  @Option(help: "Locks of files: refuse, terminate or ignore. Default: the host's.")
+  var locks: LockPolicy.Answer?
+
+  func carryOut(_ action: HostRequest.Action) throws {
+    var request = HostRequest(action, name: change.name)
+    request.locks = locks
+    var told: Set<String> = []
+    while true {
+      let answer = try change.socket.ask(request, within: change.patience.limit)
+      for note in answer.notes ?? [] where told.insert(note).inserted {
+        printToStandardError("Note: \(note)")
+      }
+      guard let wait = answer.wait else { return }
+      // A moment more, since the host looks at it then.
+      usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)
+      request.again = true
+    }
+  }
+}
