@@ -3,7 +3,7 @@ import OpportuneScheduler
 
 /// One pool of ``PoolModel``. The lengths that it judges by are those of docs/design.md, and written here:
 /// those of the policy, which is what is tried, must not loosen them.
-struct ModelledPool: PolicedPool {
+final class ModelledPool: PolicedPool {
   typealias Worker = Sight
   typealias Failure = PoolModel.Violation
   typealias Program = PoolModel.Program
@@ -104,7 +104,7 @@ struct ModelledPool: PolicedPool {
 
   /// The spare worker's delay: half a millisecond, or twice what the jobs ordinarily take; and what that was
   /// found from.
-  private var delay = Self.leastDelay
+  private var delay = ModelledPool.leastDelay
   private var ordinaryLength: UInt64 = 0
   private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
   private var seenJobs: (count: UInt64, time: UInt64, at: UInt64)?
@@ -139,7 +139,7 @@ struct ModelledPool: PolicedPool {
     !fresh.isEmpty || !held.isEmpty || !known.isEmpty || workers.contains { $0.job != nil }
   }
 
-  mutating func add(_ program: Program) {
+  func add(_ program: Program) {
     switch program.depth {
     case 0:
       let share = Self.turn(of: program)
@@ -153,7 +153,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// A step of time. Returns how many of the CPUs were used.
-  mutating func step(on cpus: Int) throws(Violation) -> Int {
+  func step(on cpus: Int) throws(Violation) -> Int {
     // Of a job that began, late, and ended in the last step.
     if let late { throw Violation(text: late) }
     guard isBusy || isFlooded else {
@@ -184,7 +184,7 @@ struct ModelledPool: PolicedPool {
     } ?? 0
   }
 
-  private mutating func become(_ slot: Int, _ stance: PoolPolicy.Stance) {
+  private func become(_ slot: Int, _ stance: PoolPolicy.Stance) {
     if isCounted(slot) { demotedCount -= 1 }
     workers[slot].stance = stance
     if isCounted(slot) { demotedCount += 1 }
@@ -194,7 +194,7 @@ struct ModelledPool: PolicedPool {
     workers[slot].stance == .demoted || workers[slot].stance == .sunk
   }
 
-  private mutating func begin(_ program: Program, _ stance: PoolPolicy.Stance, at preferred: Int?) {
+  private func begin(_ program: Program, _ stance: PoolPolicy.Stance, at preferred: Int?) {
     let slot = preferred ?? workers.firstIndex { $0.job == nil } ?? workers.count
     if slot == workers.count { workers.append(Member()) }
     number += 1
@@ -219,7 +219,7 @@ struct ModelledPool: PolicedPool {
     }
   }
 
-  private mutating func takeFresh() -> Program? {
+  private func takeFresh() -> Program? {
     guard let first = fresh.popFirst() else { return nil }
     note(first)
     turnsThatWait -= Self.turn(of: first.program)
@@ -227,7 +227,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Lets workers take what waits, as the C core does; the first one at that slot.
-  private mutating func dispatch(at slot: Int? = nil) {
+  private func dispatch(at slot: Int? = nil) {
     var slot = slot
     while free > 0 {
       if let program = takeFresh() {
@@ -247,19 +247,19 @@ struct ModelledPool: PolicedPool {
     watch()
   }
 
-  private mutating func watch() {
+  private func watch() {
     lookAt =
       lookAt
       ?? now + PoolPolicy.watchDelay(spareDelays: [(pool, policy.spareDelay)], least: rules.spareDelay)
   }
 
-  private mutating func callSpare() {
+  private func callSpare() {
     guard !workers.contains(where: { $0.stance == .spare }), let program = takeFresh() else { return }
     begin(program, .spare, at: nil)
   }
 
   /// The worker gives back its token, or its call as the spare worker.
-  private mutating func handOff(_ slot: Int, to stance: PoolPolicy.Stance) {
+  private func handOff(_ slot: Int, to stance: PoolPolicy.Stance) {
     if workers[slot].stance == .running { free += 1 }
     become(slot, stance)
     dispatch()
@@ -268,7 +268,7 @@ struct ModelledPool: PolicedPool {
   // MARK: The kernel
 
   /// Each runs for a step, as one whose job ends goes on with the next. Returns how many CPUs had a thread.
-  private mutating func runCPUs(_ cpus: Int) -> Int {
+  private func runCPUs(_ cpus: Int) -> Int {
     var runnable: [Int] = []
     for slot in workers.indices where workers[slot].job != nil {
       if let until = workers[slot].blockedUntil {
@@ -296,7 +296,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Runs a worker until its job blocks or ends. Returns how long that took.
-  private mutating func run(_ slot: Int, for most: UInt64) -> UInt64 {
+  private func run(_ slot: Int, for most: UInt64) -> UInt64 {
     guard var job = workers[slot].job else { return most }
     let used = min(job.left, most)
     workers[slot].cpu += used
@@ -314,7 +314,7 @@ struct ModelledPool: PolicedPool {
     return used
   }
 
-  private mutating func end(_ slot: Int) {
+  private func end(_ slot: Int) {
     guard let job = workers[slot].job else { return }
     let (stance, depth) = (workers[slot].stance, workers[slot].depth)
     workers[slot].job = nil
@@ -334,9 +334,12 @@ struct ModelledPool: PolicedPool {
   struct Sight: WorkerSight {
     let pool: ModelledPool
     let slot: Int
+    let seen: PoolPolicy.Seen
     private var worker: Member { pool.workers[slot] }
 
-    init(_ pool: ModelledPool, _ slot: Int) { (self.pool, self.slot) = (pool, slot) }
+    init(_ pool: ModelledPool, _ slot: Int) {
+      (self.pool, self.slot, seen) = (pool, slot, pool.seen(slot))
+    }
 
     var isSuspected: Bool { worker.job.map { pool.suspects.contains($0.program.origin) } ?? false }
     var cpuTime: UInt64? { worker.cpu }
@@ -365,25 +368,25 @@ struct ModelledPool: PolicedPool {
     func isOfAnotherPool(in band: Band) -> Bool {
       worker.job.map { pool.isOfAnotherPool($0, in: band) } ?? false
     }
+  }
 
-    var seen: PoolPolicy.Seen {
-      worker.notes.asOfNow(
-        PoolPolicy.Seen(
-          slot: slot, stance: worker.stance, depth: worker.depth,
-          isOnTrial: worker.job?.isOnTrial ?? false,
-          job: worker.job.map {
-            PoolPolicy.Job(
-              sequence: $0.number, band: pool.bandAtBegin(of: $0.program), start: $0.start,
-              cpuBefore: worker.before.cpu, waitBefore: worker.before.waited,
-              switchesBefore: worker.before.switches, depth: $0.program.depth)
-          }))
-    }
+  private func seen(_ slot: Int) -> PoolPolicy.Seen {
+    let worker = workers[slot]
+    return worker.notes.asOfNow(
+      PoolPolicy.Seen(
+        slot: slot, stance: worker.stance, depth: worker.depth, isOnTrial: worker.job?.isOnTrial ?? false,
+        job: worker.job.map {
+          PoolPolicy.Job(
+            sequence: $0.number, band: bandAtBegin(of: $0.program), start: $0.start,
+            cpuBefore: worker.before.cpu, waitBefore: worker.before.waited,
+            switchesBefore: worker.before.switches, depth: $0.program.depth)
+        }))
   }
 
   var slots: Range<Int> { workers.indices }
   func worker(_ slot: Int) -> Sight? { Sight(self, slot) }
   func notes(of slot: Int) -> PoolPolicy.Notes { workers[slot].notes }
-  mutating func setNotes(of slot: Int, to notes: PoolPolicy.Notes) { workers[slot].notes = notes }
+  func setNotes(of slot: Int, to notes: PoolPolicy.Notes) { workers[slot].notes = notes }
 
   var workerCount: Int { workers.count }
   var hasRoomForKnown: Bool { demotedCount < limit }
@@ -393,23 +396,25 @@ struct ModelledPool: PolicedPool {
   var demotedWaits: Bool { loweredOnceWaits || !known.isEmpty }
   var loweredOnceWaits: Bool { !held.isEmpty }
 
-  private mutating func look() throws(Violation) {
+  private func look() throws(Violation) {
     lookAt = nil
     if !fresh.isEmpty {
       learn()
       workersAtLook = workers.count
     }
-    try lookAtStall(now: now)
+    var pool = self
+    try pool.lookAtStall(now: now)
     workersAtLook = nil
   }
 
-  private mutating func tick() throws(Violation) {
+  private func tick() throws(Violation) {
     tickAt = nil
     if pool == .background {
       lookAt = nil
       learn()
     }
-    let kinds = try lookAtJobs(now: now)
+    var looked = self
+    let kinds = try looked.lookAtJobs(now: now)
     let isInside = workers.contains { $0.job != nil }
     guard isInside == !kinds.isEmpty else { throw Violation(text: "a job is not looked at") }
     if isInside { tickAt = now + Self.tick }
@@ -427,9 +432,10 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Apps change their bands, and work of the foreground begins to wait; the monitor hears of each.
-  private mutating func changeBands() throws(Violation) {
+  private func changeBands() throws(Violation) {
     var hasMoved = false
-    for slot in workers.indices {
+    let slots = workers.indices.filter { workers[$0].job?.program.changesBand == true }
+    for slot in slots {
       guard let job = workers[slot].job else { continue }
       let (program, age) = (job.program, now - job.start)
       let moves = [program.movesAfter, program.returnsAfter].count { $0.map { $0 <= age } ?? false }
@@ -441,12 +447,16 @@ struct ModelledPool: PolicedPool {
       }
       if !job.isAwaited, let time = program.awaitedAfter, time <= age {
         workers[slot].job?.isAwaited = true
-        try raise(slot, job: job.number, to: .foreground, now: now)
+        var pool = self
+        try pool.raise(slot, job: job.number, to: .foreground, now: now)
       }
     }
-    if hasMoved { try followBands(now: now) }
-    for worker in workers {
-      guard let job = worker.job, job.band != due(job) else { continue }
+    if hasMoved {
+      var pool = self
+      try pool.followBands(now: now)
+    }
+    for slot in slots {
+      guard let job = workers[slot].job, job.band != due(job) else { continue }
       throw Violation(text: "job \(job.number) is of the \(job.band), and to be of the \(due(job))")
     }
   }
@@ -465,7 +475,7 @@ struct ModelledPool: PolicedPool {
   private func canStand(in band: Band) -> Bool { canRaise || pool == .foreground || band == .background }
 
   /// A flood: a job in each 10 us at least, of 5 us at most on average, since the last tick.
-  private mutating func judgeFlood() throws(Violation) {
+  private func judgeFlood() throws(Violation) {
     var isFlood = false
     if let seen = seenJobs, ordinaryJobs.count > seen.count {
       let count = ordinaryJobs.count - seen.count
@@ -481,7 +491,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Carries out a step, unless it is refused, by the rules of the C core.
-  mutating func carryOut(_ step: PoolPolicy.Step, _ worker: Sight?) throws(Violation) -> Bool {
+  func carryOut(_ step: PoolPolicy.Step, _ worker: Sight?) throws(Violation) -> Bool {
     guard step.slot == worker?.slot else { throw Violation(text: "\(step): of another worker") }
     tally.kinds["\(step)".prefix { $0 != "(" }.description, default: 0] += 1
     if bugs.ignores(step) { return false }
@@ -591,7 +601,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// In the background's pool there is as much room as for known hogs, whatever the step.
-  private mutating func sink(_ slot: Int, room: Int, _ step: PoolPolicy.Step) throws(Violation) -> Bool {
+  private func sink(_ slot: Int, room: Int, _ step: PoolPolicy.Step) throws(Violation) -> Bool {
     let room = pool == .background ? limit : room
     let asked =
       switch PoolPolicy.room(for: step, in: pool) {
@@ -612,7 +622,7 @@ struct ModelledPool: PolicedPool {
   // MARK: Judgement
 
   /// Only who is blocked and had its patience, and of those that wait in the kernel as many as help.
-  private mutating func judgeReplacement(_ slot: Int, _ step: PoolPolicy.Step) throws(Violation) {
+  private func judgeReplacement(_ slot: Int, _ step: PoolPolicy.Step) throws(Violation) {
     guard workers[slot].blockedUntil != nil, let job = workers[slot].job else {
       throw Violation(text: "\(step): it is not blocked")
     }
@@ -642,7 +652,7 @@ struct ModelledPool: PolicedPool {
 
   private var replacedOnMap: Int { workers.count { $0.job?.isReplacedOnMap == true && $0.waitsForMap } }
 
-  private mutating func judge() throws(Violation) {
+  private func judge() throws(Violation) {
     var (running, spares, crowd) = (0, 0, 0)
     var isFlowing = false
     for worker in workers where worker.job != nil {
@@ -680,7 +690,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// What was lowered once does not wait for room for longer than two quanta of the CPUs, and two looks.
-  private mutating func judgeRoom() throws(Violation) {
+  private func judgeRoom() throws(Violation) {
     guard !held.isEmpty, demotedCount >= roomOfHeld, roomOfHeld < roomOfStarving else {
       fullSince = nil
       return
@@ -694,7 +704,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Where all who hold tokens are inside jobs for longer than is ordinary, the spare worker is called.
-  private mutating func judgeSpare(isMissing: Bool) throws(Violation) {
+  private func judgeSpare(isMissing: Bool) throws(Violation) {
     guard isMissing, !fresh.isEmpty else {
       missingSince = nil
       return
@@ -707,7 +717,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// While fresh jobs wait, one begins within the promise, and each has its turn.
-  private mutating func judgeWaits(crowd: Int) throws(Violation) {
+  private func judgeWaits(crowd: Int) throws(Violation) {
     guard !fresh.isEmpty else {
       (waitsSince, promised) = (nil, 0)
       return
@@ -728,7 +738,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// A job waits, or begins.
-  private mutating func note(_ waiting: Waiting) {
+  private func note(_ waiting: Waiting) {
     guard pool == .foreground else { return }
     let part = (turns - waiting.cameAt) / (waiting.dueAt - waiting.cameAt)
     tally.worstTurn = max(tally.worstTurn, part)
@@ -742,7 +752,7 @@ struct ModelledPool: PolicedPool {
 
   /// While jobs of the background wait, none of its run tokens stays with who is blocked, or with hogs of the
   /// foreground.
-  private mutating func judgeBackground() throws(Violation) {
+  private func judgeBackground() throws(Violation) {
     let isStuck =
       !fresh.isEmpty && demotedCount < limit && free == 0
       && workers.allSatisfy { worker in
@@ -763,7 +773,7 @@ struct ModelledPool: PolicedPool {
   }
 
   /// Twice the CPU time that jobs ordinarily take, averaged over the last few dozen; a quantum at most.
-  private mutating func learn() {
+  private func learn() {
     let count = ordinaryJobs.count - ordinaryBefore.count
     if count >= 16 {
       let length = (ordinaryJobs.time - ordinaryBefore.time) / count

@@ -25,6 +25,7 @@ package struct PoolModel {
     package var movesAfter: UInt64?
     package var returnsAfter: UInt64?
     package var awaitedAfter: UInt64?
+    var changesBand: Bool { movesAfter != nil || awaitedAfter != nil }
     /// As many come at once.
     package var copies = 1
 
