@@ -12,7 +12,6 @@ internal import OpportuneBase
 /// is armed (docs/decisions/0047). Of a queue for one lock a look asks but ``most``. A plain value, one for
 /// each worker: clocks in, questions out.
 package struct LockWatch: Sendable {
-
   /// Between two looks, in nanoseconds, while fresh foreground jobs run beside others that stand lower.
   package static let interval: UInt64 = 700_000
   /// The same while none of the foreground's is fresh. Those have waited for CPUs for longer already.

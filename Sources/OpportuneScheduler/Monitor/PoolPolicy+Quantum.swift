@@ -72,13 +72,14 @@ extension PoolPolicy {
   package mutating func extraRoomStep(for pool: some PoolSight) -> Step? {
     guard pool.loweredOnceWaits, !pool.hasRoomForLoweredOnce else { return nil }
     let (cpu, rules) = (pool.cpuOfWorkers, pool.rules)
+    cpuAtRoomLook = cpu
     let due = cpuAtExtra.saturatingAdd(2 * rules.quantum * UInt64(rules.width))
     if cpu < cpuAtExtra { cpuAtExtra = cpu }  // workers have ended
     return cpu >= due || cpuAtExtra == 0 ? .addRoom : nil
   }
 
-  /// Room was made, at that CPU time of the workers.
-  package mutating func madeExtraRoom(cpuOfWorkers: UInt64) { cpuAtExtra = cpuOfWorkers }
+  /// Room was made as that had said.
+  package mutating func madeExtraRoom() { cpuAtExtra = cpuAtRoomLook }
 }
 
 extension PoolPolicy.Notes {

@@ -173,6 +173,8 @@ package struct PoolPolicy: Sendable {
   package private(set) var isFlooded = false
   /// The CPU time of the pool's workers when extra room was last made.
   var cpuAtExtra: UInt64 = 0
+  /// The same when it was last asked whether to make some.
+  var cpuAtRoomLook: UInt64 = 0
   /// The delay of the spare worker at the last look at a pool in which something waited, in nanoseconds.
   package private(set) var spareDelay: UInt64 = 0
 

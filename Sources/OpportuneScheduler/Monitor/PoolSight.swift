@@ -99,15 +99,22 @@ extension PolicedPool {
   }
 
   private mutating func show(_ worker: Worker, in look: inout PoolPolicy.StallLook) throws(Failure) {
-    let slot = worker.seen.slot
-    var notes = notes(of: slot)
     var refused: PoolPolicy.Step?
-    while let step = policy.step(in: &look, for: worker.seen, &notes, after: refused, worker) {
-      setNotes(of: slot, to: notes)
+    while let step = ask(
+      worker, { $0.step(in: &look, for: worker.seen, &$1, after: refused, worker) })
+    {
       if try carryOut(step, worker) { return policy.carriedOut(in: &look) }
       refused = step
     }
-    setNotes(of: slot, to: notes)
+  }
+
+  /// Asks the policy about a worker, and keeps what it remembers of that.
+  private mutating func ask<Answer>(
+    _ worker: Worker, _ question: (inout PoolPolicy, inout PoolPolicy.Notes) -> Answer
+  ) -> Answer {
+    var notes = notes(of: worker.seen.slot)
+    defer { setNotes(of: worker.seen.slot, to: notes) }
+    return question(&policy, &notes)
   }
 
   /// The look at running jobs, once a quantum. Returns the kinds of jobs that are inside workers.
@@ -115,23 +122,17 @@ extension PolicedPool {
     var kinds: LockWatch.Kinds = []
     for slot in slots {
       guard var worker = worker(slot) else { continue }
-      var notes = notes(of: slot)
-      let steps = policy.quantumSteps(for: worker.seen, &notes, now: now, worker)
-      setNotes(of: slot, to: notes)
+      let steps = ask(worker) { $0.quantumSteps(for: worker.seen, &$1, now: now, worker) }
       for step in steps { _ = try carryOut(step, worker) }
       guard worker.seen.job != nil else { continue }
       if !steps.isEmpty, let after = self.worker(slot) { worker = after }
       kinds.formUnion(worker.kind)
-      guard demotedWaits, let step = policy.roomStep(for: worker.seen, &notes, now: now, worker) else {
-        setNotes(of: slot, to: notes)
-        continue
-      }
-      setNotes(of: slot, to: notes)
+      guard demotedWaits,
+        let step = ask(worker, { $0.roomStep(for: worker.seen, &$1, now: now, worker) })
+      else { continue }
       _ = try carryOut(step, worker)
     }
-    if let step = policy.extraRoomStep(for: self), try carryOut(step, nil) {
-      policy.madeExtraRoom(cpuOfWorkers: cpuOfWorkers)
-    }
+    if let step = policy.extraRoomStep(for: self), try carryOut(step, nil) { policy.madeExtraRoom() }
     if let step = policy.floodStep(for: self, now: now) { _ = try carryOut(step, nil) }
     if rules.pool == .background {
       try lookAtStall(now: now)
@@ -145,9 +146,7 @@ extension PolicedPool {
   package mutating func followBands(now: UInt64) throws(Failure) {
     for slot in slots {
       guard let worker = worker(slot) else { continue }
-      var notes = notes(of: slot)
-      let steps = PoolPolicy.bandSteps(for: worker.seen, &notes, now: now, worker)
-      setNotes(of: slot, to: notes)
+      let steps = ask(worker) { _, notes in PoolPolicy.bandSteps(for: worker.seen, &notes, now: now, worker) }
       for step in steps { _ = try carryOut(step, worker) }
     }
   }
@@ -155,9 +154,9 @@ extension PolicedPool {
   /// Work of `band` waits for that job, which the worker of this slot was seen inside of.
   package mutating func raise(_ slot: Int, job sequence: UInt64, to band: Band, now: UInt64) throws(Failure) {
     guard let worker = worker(slot), worker.seen.job?.sequence == sequence else { return }
-    var notes = notes(of: slot)
-    let step = PoolPolicy.raiseStep(for: worker.seen, &notes, to: band, now: now, worker)
-    setNotes(of: slot, to: notes)
+    let step = ask(worker) { _, notes in
+      PoolPolicy.raiseStep(for: worker.seen, &notes, to: band, now: now, worker)
+    }
     if let step { _ = try carryOut(step, worker) }
   }
 }

@@ -88,13 +88,9 @@ struct WatchedPool: PolicedPool {
         letAnotherWork()
       }
     case .setBand(_, let band, let depth):
-      let level = engine.configuration.bands.level(band: band, rank: reading.rank)
-      return worker.report.setPriority(
-        engine.priority(of: state.pool, level: level, depth: depth), during: reading)
+      return setPriority(of: worker, reading, band, rank: reading.rank, depth: depth)
     case .endTrial:
-      let level = engine.configuration.bands.level(band: watched.band, rank: reading.rank)
-      _ = worker.report.setPriority(
-        engine.priority(of: state.pool, level: level, depth: watched.seen.depth), during: reading)
+      _ = setPriority(of: worker, reading, watched.band, rank: reading.rank, depth: watched.seen.depth)
       engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
       if worker.report.isStillInside(reading) { worker.endTrial() }
     case .setStalled, .lookAtSpare, .callSpare, .watchAgain, .addRoom, .setFlooded, .wakeIfReady:
@@ -125,14 +121,22 @@ struct WatchedPool: PolicedPool {
     if opp_pool_sleeping(state.raw) == 0 { _ = monitor.spawn(state, engine) }
   }
 
+  /// Gives the thread the priority of such a job. Returns false where the job has ended, or it is refused.
+  private func setPriority(
+    of worker: Worker, _ reading: WorkerReport.Reading, _ band: Band, rank: Int, depth: Int
+  ) -> Bool {
+    let level = engine.configuration.bands.level(band: band, rank: rank)
+    return worker.report.setPriority(
+      engine.priority(of: state.pool, level: level, depth: depth), during: reading)
+  }
+
   /// Lowers a running job.
   private func lower(
     _ watched: WatchedWorker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int
   ) {
-    let (worker, band, bands) = (watched.worker, watched.band, engine.configuration.bands)
-    let level = bands.level(band: band, rank: Int(engine.rank(reading.base, band: band, depth: depth)))
-    _ = worker.report.setPriority(
-      engine.priority(of: state.pool, level: level, depth: depth), during: reading)
+    let (worker, band) = (watched.worker, watched.band)
+    let rank = Int(engine.rank(reading.base, band: band, depth: depth))
+    _ = setPriority(of: worker, reading, band, rank: rank, depth: depth)
     if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns()) }
     let offCPU = worker.notes.pool.offCPU(job: reading.sequence)
     // It may have been deeper before somebody waited for it: what it submits starts there.
