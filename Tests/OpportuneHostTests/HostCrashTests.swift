@@ -120,7 +120,8 @@ import Testing
     let lines = try await output.lines(5)
     #expect(
       lines.contains { $0.hasPrefix("cannot send heartbeats") && $0.contains("1.0 seconds") }, "\(lines)")
-    #expect(lines.last == "will send heartbeats")
+    // What it hears of its life comes beside what it answers: in any order.
+    #expect(lines.contains("will send heartbeats"), "\(lines)")
     try host.ask(.suspend, "Cooperate")
     #expect(try await output.lines(1) == ["stops"])
     for _ in 0..<2 { #expect(try await output.lines(3) == ["goes on", "sends a heartbeat", "stops"]) }
