@@ -9,9 +9,29 @@
 #include <unistd.h>
 
 /* By hand, so that neither a compiler for BPF nor a library is needed. UNLESS skips so many instructions if
-   the register holds another value. */
+   the register holds another value, JUMP_IF if the comparison holds. */
 #define LOAD(to, from, offset) \
     ((struct bpf_insn){.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = (to), .src_reg = (from), .off = (offset)})
+#define LOAD_LONG(to, from) \
+    ((struct bpf_insn){.code = BPF_LDX | BPF_MEM | BPF_DW, .dst_reg = (to), .src_reg = (from)})
+#define STORE_LONG(to, from) \
+    ((struct bpf_insn){.code = BPF_STX | BPF_MEM | BPF_DW, .dst_reg = (to), .src_reg = (from)})
+#define ADD_LONG_ATOMICALLY(to, from) \
+    ((struct bpf_insn){.code = BPF_STX | BPF_ATOMIC | BPF_DW, .dst_reg = (to), .src_reg = (from), .imm = BPF_ADD})
+/* Two instructions. */
+#define SET_LONG(to, value) \
+    ((struct bpf_insn){.code = BPF_LD | BPF_IMM | BPF_DW, .dst_reg = (to), .imm = (int32_t)(uint32_t)(value)}), \
+        ((struct bpf_insn){.imm = (int32_t)((uint64_t)(value) >> 32)})
+#define SET_MAP(to, map) \
+    ((struct bpf_insn){ \
+        .code = BPF_LD | BPF_IMM | BPF_DW, .dst_reg = (to), .src_reg = BPF_PSEUDO_MAP_FD, .imm = (map)}), \
+        ((struct bpf_insn){0})
+#define CALCULATE(operation, to, from) \
+    ((struct bpf_insn){.code = BPF_ALU64 | (operation) | BPF_X, .dst_reg = (to), .src_reg = (from)})
+#define CALL(function) ((struct bpf_insn){.code = BPF_JMP | BPF_CALL, .imm = (function)})
+#define JUMP_IF(first, comparison, second, skipped) \
+    ((struct bpf_insn){.code = BPF_JMP | (comparison) | BPF_X, .dst_reg = (first), .src_reg = (second), \
+                       .off = (int16_t)(skipped)})
 #define COPY(to, from) \
     ((struct bpf_insn){.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = (to), .src_reg = (from)})
 #define SET(to, value) \
@@ -23,8 +43,10 @@
         .code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = (register), .off = (int16_t)(skipped), .imm = (value)})
 #define END ((struct bpf_insn){.code = BPF_JMP | BPF_EXIT})
 
-/* What a program returns. */
-enum { refused = 0, allowed = 1 };
+/* What a program returns; the last only of packets that leave: TCP is told, and slows down at once. */
+enum { refused = 0, allowed = 1, refused_as_congestion = 2 };
+
+enum { loopback = 1 }; /* its number in each namespace */
 
 static const uint32_t types[] = {
     [opp_host_limit_of_devices] = BPF_CGROUP_DEVICE,
@@ -37,10 +59,13 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attributes) {
     return result < 0 ? -errno : (int)result;
 }
 
-static int load(enum bpf_prog_type type, const struct bpf_insn *program, size_t count, const char *name) {
+static int load(
+    enum bpf_prog_type type, uint32_t attach_type, const struct bpf_insn *program, size_t count,
+    const char *name) {
     union bpf_attr attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.prog_type = type;
+    attributes.expected_attach_type = attach_type;
     attributes.insns = (uint64_t)(uintptr_t)program;
     attributes.insn_cnt = (uint32_t)count;
     attributes.license = (uint64_t)(uintptr_t) "Apache-2.0";
@@ -75,11 +100,10 @@ int opp_host_limit_devices(const opp_host_device *denied, size_t count) {
     }
     program[length++] = SET(BPF_REG_0, allowed);
     program[length++] = END;
-    return load(BPF_PROG_TYPE_CGROUP_DEVICE, program, length, "opp_devices");
+    return load(BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, program, length, "opp_devices");
 }
 
-int opp_host_limit_network(void) {
-    enum { loopback = 1 }; /* its number in each namespace */
+int opp_host_limit_network(opp_host_limit direction) {
     const struct bpf_insn program[] = {
         LOAD(BPF_REG_2, BPF_REG_1, offsetof(struct __sk_buff, ifindex)),
         SET(BPF_REG_0, refused),
@@ -87,7 +111,63 @@ int opp_host_limit_network(void) {
         SET(BPF_REG_0, allowed),
         END,
     };
-    return load(BPF_PROG_TYPE_CGROUP_SKB, program, sizeof program / sizeof *program, "opp_network");
+    return load(
+        BPF_PROG_TYPE_CGROUP_SKB, types[direction], program, sizeof program / sizeof *program, "opp_network");
+}
+
+/* A number of 64 bits for each group and direction to which the program is attached, zero at first. */
+static int make_storage(void) {
+    union bpf_attr attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.map_type = BPF_MAP_TYPE_CGROUP_STORAGE;
+    attributes.key_size = sizeof(struct bpf_cgroup_storage_key);
+    attributes.value_size = sizeof(uint64_t);
+    return bpf(BPF_MAP_CREATE, &attributes);
+}
+
+/* A token bucket, kept as the time at which it is full again: a packet moves that time on by as long as its
+   bytes take at the rate, and is dropped while it lies further ahead than a full bucket takes to fill. Two CPUs
+   that store the time at once may lose one packet's part of it, which does no harm: the next pays its own. */
+int opp_host_slow_network(uint64_t rate, opp_host_limit direction) {
+    enum { second = 1000000000, full = second / 4 };
+    int result, storage;
+    if (rate == 0) return -EINVAL;
+    storage = make_storage();
+    if (storage < 0) return storage;
+    const struct bpf_insn program[] = {
+        LOAD(BPF_REG_2, BPF_REG_1, offsetof(struct __sk_buff, ifindex)),
+        UNLESS(BPF_REG_2, loopback, 2),
+        SET(BPF_REG_0, allowed),
+        END,
+        /* r6: what the packet takes. No packet has 2^32 bytes, so the product fits. */
+        LOAD(BPF_REG_6, BPF_REG_1, offsetof(struct __sk_buff, len)),
+        SET(BPF_REG_2, second),
+        CALCULATE(BPF_MUL, BPF_REG_6, BPF_REG_2),
+        SET_LONG(BPF_REG_2, rate),
+        CALCULATE(BPF_DIV, BPF_REG_6, BPF_REG_2),
+        /* r7: now; r8: where the time is kept; r3: that time, in the past at least now. */
+        CALL(BPF_FUNC_ktime_get_ns),
+        COPY(BPF_REG_7, BPF_REG_0),
+        SET_MAP(BPF_REG_1, storage),
+        SET(BPF_REG_2, 0),
+        CALL(BPF_FUNC_get_local_storage),
+        COPY(BPF_REG_8, BPF_REG_0),
+        LOAD_LONG(BPF_REG_3, BPF_REG_8),
+        JUMP_IF(BPF_REG_3, BPF_JGE, BPF_REG_7, 2),
+        STORE_LONG(BPF_REG_8, BPF_REG_7),
+        COPY(BPF_REG_3, BPF_REG_7),
+        SET(BPF_REG_2, full),
+        CALCULATE(BPF_ADD, BPF_REG_7, BPF_REG_2),
+        SET(BPF_REG_0, direction == opp_host_limit_of_departures ? refused_as_congestion : refused),
+        JUMP_IF(BPF_REG_3, BPF_JGT, BPF_REG_7, 2),
+        ADD_LONG_ATOMICALLY(BPF_REG_8, BPF_REG_6),
+        SET(BPF_REG_0, allowed),
+        END,
+    };
+    result = load(
+        BPF_PROG_TYPE_CGROUP_SKB, types[direction], program, sizeof program / sizeof *program, "opp_slow");
+    close(storage); /* the program keeps it */
+    return result;
 }
 
 int opp_host_limit_attach(int program, int group, opp_host_limit limit) {

@@ -76,7 +76,7 @@ import Testing
   @Test(.enabled(if: isPossible, why)) func packetsGoInFrontAlone() async throws {
     let (key, output) = (Hosted.newKey(), try Output())
     do {
-      let hosted = try Hosted(.auto, key: key, deniesNetwork: true)
+      let hosted = try Hosted(.auto, key: key, network: .denied)
       _ = try hosted.host.launch(try command(), name: "app", descriptors: [-1, output.written, -1])
       #expect(try await output.lines(1) == ["error 1, lost, came"])
       try hosted.host.bringForward("app")
@@ -107,7 +107,7 @@ import Testing
       ["/bin/sh", "-c", "exec \"$0\" \"$@\" > '\(pipe)'"] + command(),
       ["OpportuneNetwork": isDenied ? "deny" : "allow"], in: place.folder.path)
     let hosted = try Hosted(
-      .auto, catalog: ManifestCatalog(folders: [place.folder.path]), deniesNetwork: !isDenied)
+      .auto, catalog: ManifestCatalog(folders: [place.folder.path]), network: isDenied ? .none : .denied)
     let output = try Output()
     let read = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
     try #require(read >= 0)
@@ -115,6 +115,108 @@ import Testing
     try hosted.host.start("app")
     try #require(dup2(read, output.read) >= 0)
     #expect(try await says(output) == (isDenied ? "error 1, lost, came" : "sent, came, came"))
+    try await hosted.end()
+  }
+
+  @Test func aLimitIsReadAndWrittenAlike() throws {
+    for text in ["allow", "deny", "500K", "64K", "1024G", "65537"] {
+      #expect(NetworkLimit(text)?.description == text)
+    }
+    #expect(NetworkLimit("allow") == NetworkLimit.none && NetworkLimit("deny") == .denied)
+    for text in ["", "none", "Deny", "63K", "1025G", "-1M"] { #expect(NetworkLimit(text) == nil, "\(text)") }
+    let (status, said) = try told(
+      by: ["host", "--socket", "/nowhere/host.sock", "--background-network=7"])
+    #expect(status == 64)
+    #expect(said.contains("--background-network is '7': expected allow, deny, or bytes a second"), "\(said)")
+  }
+
+  // MARK: A rate
+
+  /// Fetches half a megabyte again and again, and says of each how many seconds it took.
+  private static let fetching = """
+    import sys, time, urllib.request
+    while True:
+      begun = time.monotonic()
+      try: size = len(urllib.request.urlopen("http://%s:8000/page" % sys.argv[1]).read())
+      except OSError: continue
+      if size == 512 << 10: print(time.monotonic() - begun, flush=True)
+    """
+
+  /// With a wire to the other.
+  private static let near = "ip link add wire type veth peer name wire netns $0 && " + up("10.9.8.1")
+  private static func up(_ address: String) -> String {
+    "ip address add \(address)/24 dev wire && ip link set wire up"
+  }
+
+  static let hasWire: Bool = {
+    guard isPossible, let unshare else { return false }
+    let answer = try? outcome(of: [
+      unshare, "-n", "/bin/sh", "-c", "command -v nsenter && ip link add wire type veth peer name other",
+    ])
+    return answer?.status == 0
+  }()
+  static let whyNoWire: Comment = "\(why), or no ip, nsenter or veth"
+
+  /// A server of files and a program that fetches from it on the other side of a wire, one of them an app.
+  // R-NET-02, R-NET-08
+  @Test(.enabled(if: hasWire, whyNoWire), arguments: [true, false])
+  func aRateHoldsWhatIsSentAndWhatComes(appServes: Bool) async throws {
+    let python = try #require(Backends.python)
+    let place = try Place()
+    let page = Data(repeating: 7, count: 512 << 10)
+    try page.write(to: place.folder.appending(path: "page"))
+    // Each in a network of its own, for the time of the test.
+    var programs: [Process] = []
+    defer {
+      for program in programs { kill(program.processIdentifier, SIGKILL) }
+    }
+    for _ in 0..<2 { programs.append(try startProgram([try #require(Self.unshare), "-n", "sleep", "600"])) }
+    let sides = programs.map { "\($0.processIdentifier)" }
+    func network(_ process: String) -> String? {
+      try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/ns/net")
+    }
+    func on(_ side: Int, _ words: [String]) -> [String] {
+      ["/usr/bin/nsenter", "--net=/proc/\(sides[side])/ns/net"] + words
+    }
+    for side in sides { try await eventually("its network") { network(side) != network("self") } }
+    #expect(try outcome(of: on(0, ["sh", "-c", Self.near, sides[1]])).status == 0)
+    #expect(try outcome(of: on(1, ["sh", "-c", Self.up("10.9.8.2")])).status == 0)
+
+    let serving = [python, "-m", "http.server", "8000", "--directory", place.folder.path]
+    let fetching = [python, "-c", Self.fetching, appServes ? "10.9.8.1" : "10.9.8.2"]
+    let hosted = try Hosted(.auto, network: try #require(NetworkLimit("512K")))
+    let seconds = try Output()
+    programs.append(
+      try startProgram(on(1, appServes ? fetching : serving), appServes ? seconds : nil, isQuiet: true))
+    _ = try hosted.host.launch(
+      on(0, appServes ? serving : fetching), name: "app",
+      descriptors: appServes ? [-1, -1, -1] : [-1, seconds.written, -1])
+    /// Of the first that began when all was as it is now.
+    func fetch() async throws -> Double {
+      seconds.forget()
+      return try #require(Double(try await seconds.lines(2)[1]))
+    }
+    /// Bytes that the other side has put on the wire.
+    func sent() throws -> Int {
+      let all = try #require(SystemFile.text("/proc/\(sides[1])/net/dev"))
+      let line = try #require(all.split(separator: "\n").first { $0.contains("wire:") })
+      return try #require(Int(line.split(separator: " ")[9]))
+    }
+    // Less what may come at once.
+    let least = Double(page.count - (192 << 10)) / Double(512 << 10)
+    let slow = try await fetch()
+    #expect(slow > least)
+    #expect(hosted.entry()?.notes == [])
+    if !appServes {
+      // Who sends has slowed down: else most would be dropped, and sent anew.
+      let before = try sent()
+      _ = try await seconds.lines(1)
+      #expect(try sent() - before < 2 * page.count)
+    }
+    try hosted.host.bringForward("app")
+    #expect(try await fetch() < slow / 2)
+    _ = try hosted.shell("exec sleep 600", name: "other", foreground: true)
+    #expect(try await fetch() > least)
     try await hosted.end()
   }
 
@@ -127,12 +229,12 @@ import Testing
       group.remove()
       tree.remove()
     }
-    func limits(deniesNetwork: Bool) -> AppLimits {
+    func limits(network: NetworkLimit) -> AppLimits {
       AppLimits(
-        BackgroundLimits(devices: .standard), group: group.path, kept: [], deniesNetwork: deniesNetwork,
+        BackgroundLimits(devices: .standard), group: group.path, kept: [], network: network,
         storage: AppStorage(.none, key: "none", name: "app", group: nil))
     }
-    let (denied, allowed) = (limits(deniesNetwork: true), limits(deniesNetwork: false))
+    let (denied, allowed) = (limits(network: .denied), limits(network: .none))
     for (state, isDropped) in [
       (LifecycleState.background, true), (.suspended, false), (.background, true), (.active, false),
       (.background, true), (.terminated, false),
@@ -146,7 +248,7 @@ import Testing
   }
 
   @Test func withoutControlGroupsItIsTold() async throws {
-    let hosted = try Hosted(.signals, devices: DeviceList("none"), deniesNetwork: true)
+    let hosted = try Hosted(.signals, devices: DeviceList("none"), network: .denied)
     let lack =
       "background is not kept from the network: that needs control groups of version 2 that may be written"
     #expect(hosted.host.notes == [lack])
@@ -161,7 +263,7 @@ import Testing
   @Test func whoIsTakenInIsToldOfItsSockets() async throws {
     let program = try startProgram(["/bin/sleep", "600"])
     defer { kill(program.processIdentifier, SIGKILL) }
-    let hosted = try Hosted(.auto, deniesNetwork: true)
+    let hosted = try Hosted(.auto, network: .denied)
     _ = try hosted.host.adopt(program.processIdentifier, name: "app")
     #expect(hosted.entry()?.notes.contains { $0.hasPrefix("sockets that it had before") } == true)
     try await hosted.end()

@@ -17,7 +17,7 @@ import Testing
       ("1024G", 1 << 40),
     ] as [(String, UInt64?)] {
       let limit = try #require(StorageLimit(text), "\(text)")
-      #expect(limit.rate == rate)
+      #expect(limit.rate?.bytesPerSecond == rate)
       #expect(StorageLimit(limit.description) == limit)
     }
     #expect(StorageLimit("20M")?.description == "20M" && StorageLimit("65537")?.description == "65537")
@@ -55,7 +55,7 @@ import Testing
     let tree = try FakeTree()
     try tree.write("group/io.max", "")
     let second = StorageGroup(ControllerGroup(path: tree.path + "/group", root: nil))
-    #expect(second.limit(to: 20 << 20, ["254:0"], members: { [] }) == nil)
+    #expect(second.limit(to: try #require(ByteRate("20M")), ["254:0"], members: { [] }) == nil)
     #expect(try tree.read("group/io.max") == "254:0 rbps=20971520 wbps=20971520")
     try tree.write("group/io.max", "8:16 rbps=1 wbps=2 riops=max wiops=max\n")
     second.unlimit()
@@ -64,7 +64,7 @@ import Testing
     let names = ["read", "write"].map { "old/blkio.throttle.\($0)_bps_device" }
     for name in names { try tree.write(name, "") }
     let first = StorageGroup(ControllerGroup(path: tree.path + "/old", root: tree.path))
-    #expect(first.limit(to: 65536, ["254:0"], members: { [] }) == nil)
+    #expect(first.limit(to: try #require(ByteRate("64K")), ["254:0"], members: { [] }) == nil)
     for name in names { #expect(try tree.read(name) == "254:0 65536") }
     first.unlimit()
     for name in names { #expect(try tree.read(name).hasPrefix("254:0 0")) }
@@ -136,7 +136,7 @@ import Testing
       try #require(StorageLimit("20M")), key: "none", name: "app", group: tree.path + "/group",
       support: support)
     let limits = AppLimits(
-      BackgroundLimits(devices: try DeviceList("none")), group: nil, kept: [], deniesNetwork: false,
+      BackgroundLimits(devices: try DeviceList("none")), group: nil, kept: [], network: .none,
       storage: storage)
     var policy = RestrictionPolicy()
     func enter(_ state: LifecycleState) {
@@ -168,7 +168,7 @@ import Testing
     try tree.block("vda", "254:0\n", isHardware: true)
     func limits(_ text: String) throws -> AppLimits {
       AppLimits(
-        BackgroundLimits(devices: try DeviceList("none")), group: nil, kept: [], deniesNetwork: false,
+        BackgroundLimits(devices: try DeviceList("none")), group: nil, kept: [], network: .none,
         storage: AppStorage(
           try #require(StorageLimit(text)), key: "none", name: "app", group: nil,
           support: StorageSupport(blkio: nil, blocks: tree.path + "/block")))

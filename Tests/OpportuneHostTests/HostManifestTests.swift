@@ -65,7 +65,9 @@ import Testing
     #expect(manifest.backgroundTime == .milliseconds(1500))
     #expect(manifest.grace == .seconds(30))
     #expect(manifest.locks == .terminate)
-    #expect(manifest.keepsDevices && manifest.deniesNetwork == false && manifest.storage?.rate == 20 << 20)
+    #expect(
+      manifest.keepsDevices && manifest.network == NetworkLimit.none
+        && manifest.storage?.rate?.bytesPerSecond == 20 << 20)
     #expect(manifest.notes.count == 3)
     for part in ["'fetch'", "'radio'", "'X-Opportune-Supend'"] {
       #expect(manifest.notes.contains { $0.contains(part) && $0.contains("/x/mail.desktop") }, "\(part)")
@@ -73,7 +75,7 @@ import Testing
     let least = try #require(try read(desktop("Exec=mailer")))
     #expect(least.name == "mail")
     #expect(least.isSuspendable && least.isShown && !least.exitsOnSuspend)
-    #expect(least.deniesNetwork == nil && !least.keepsDevices && least.storage == nil)
+    #expect(least.network == nil && !least.keepsDevices && least.storage == nil)
     #expect(least.grace == nil && least.locks == nil && least.backgroundTime == nil && least.folder == nil)
     #expect(try read(desktop("Hidden=true")) == nil)
   }
@@ -134,7 +136,7 @@ import Testing
     ("+X-Opportune-Locks=never", "refuse, terminate or ignore"),
     ("+X-Opportune-Suspend=never", "expected allow or refuse"),
     ("+X-Opportune-Devices=some", "expected allow or deny"),
-    ("+X-Opportune-Network=none", "expected allow or deny"),
+    ("+X-Opportune-Network=none", "expected allow, deny, or bytes a second"),
     ("+X-Opportune-Name=../etc", "the app's name"),
     ("+X-Opportune-BackgroundModes=a\\x;", "no backslash"),
   ]) func whatIsWrongIsNamedWithWhatIsExpected(text: String, part: String) throws {
@@ -172,7 +174,7 @@ import Testing
       #expect(manifest.folder == "/var" && manifest.modes == [.location] && manifest.exitsOnSuspend)
       #expect(manifest.backgroundTime == .seconds(90) && manifest.grace == .milliseconds(2500))
       #expect(manifest.locks == .ignore && manifest.isSuspendable && manifest.keepsDevices)
-      #expect(manifest.deniesNetwork == true && manifest.storage == StorageLimit.none)
+      #expect(manifest.network == .denied && manifest.storage == StorageLimit.none)
       #expect(manifest.notes == ["'\(file)': the key 'OpportuneComand' is not known and has no effect"])
     }
   }

@@ -17,7 +17,7 @@ final class Hosted {
     joinLimit: Duration = .seconds(60), pressure: MemoryPressure? = nil, record: String? = nil,
     memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
-    devices: DeviceList? = nil, deniesNetwork: Bool = false, storage: StorageLimit = .none,
+    devices: DeviceList? = nil, network: NetworkLimit = .none, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
     checkpoints: CheckpointTool? = nil, socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers, starter: ProgramStarter? = nil,
@@ -36,7 +36,7 @@ final class Hosted {
     configuration.record = record
     (configuration.shortage, configuration.groupPressures) = (shortage, groupPressures)
     configuration.usesMemoryGroups = memoryGroups
-    (configuration.deniesNetwork, configuration.storage) = (deniesNetwork, storage)
+    (configuration.network, configuration.storage) = (network, storage)
     configuration.hibernatesAfter = hibernatesAfter
     (configuration.states, configuration.hasSwap, configuration.socket) = (states, hasSwap, socket)
     configuration.checkpoints = checkpoints

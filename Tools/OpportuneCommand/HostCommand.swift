@@ -72,9 +72,9 @@ struct HostCommand: ParsableCommand {
       Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
 
       Apps in background may not open cameras and input devices, and what else --deny-devices names, where the host may \
-      attach BPF programs to control groups (root may); what they have open stays of use. With --deny-network, or by their \
-      manifest, they have no network there. With --background-storage, or by their manifest, they read and write no faster \
-      than that there, where control groups can hold them to it.
+      attach BPF programs to control groups (root may); what they have open stays of use. With --background-network, or by \
+      their manifest, they receive and send no faster than that there, or nothing; with --background-storage they read and \
+      write no faster, where control groups can hold them to it.
 
       The host gives up what it does not need: new privileges, capabilities, and by a filter system calls, as those that \
       start programs. A small process beside it, opportune-start, starts apps by their manifests, with all that it was \
@@ -130,10 +130,11 @@ struct HostCommand: ParsableCommand {
       "What apps in background may not open: gpu, camera, microphone, input, or NAME=c:MAJOR or NAME=c:MAJOR:MINOR, "
         + "with commas between; none.", valueName: "devices"))
   var denyDevices = DeviceList.ordinary.names.joined(separator: ",")
-  @Flag(
-    help: "Apps in background have no network but the machine's own, unless their manifest allows it."
-  )
-  var denyNetwork = false
+  @Option(
+    help: ArgumentHelp(
+      "Bytes a second that apps in background receive, and send, past the machine itself, unless their manifest says "
+        + "otherwise: as 500K, 64K to 1024G; deny: none; allow: as many as they like.", valueName: "rate"))
+  var backgroundNetwork = NetworkLimit.none.description
   @Option(
     help: ArgumentHelp(
       "Bytes a second that apps in background read from, and write to, each block device, unless their manifest says "
@@ -153,12 +154,21 @@ struct HostCommand: ParsableCommand {
       throw ValidationError("--deny-devices: \(error.message)")
     }
     _ = try storageLimit()
+    _ = try networkLimit()
   }
 
   private func storageLimit() throws -> StorageLimit {
     guard let limit = StorageLimit(backgroundStorage) else {
       throw ValidationError(
         "--background-storage is '\(backgroundStorage)': expected \(StorageLimit.expected)")
+    }
+    return limit
+  }
+
+  private func networkLimit() throws -> NetworkLimit {
+    guard let limit = NetworkLimit(backgroundNetwork) else {
+      throw ValidationError(
+        "--background-network is '\(backgroundNetwork)': expected \(NetworkLimit.expected)")
     }
     return limit
   }
@@ -202,7 +212,7 @@ struct HostCommand: ParsableCommand {
       configuration.shortage = ShortagePolicy(answer: memoryShort)
       configuration.hibernatesAfter = try hibernatesAfter()
       configuration.deniedDevices = try DeviceList(denyDevices)
-      configuration.deniesNetwork = denyNetwork
+      configuration.network = try networkLimit()
       configuration.storage = try storageLimit()
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)

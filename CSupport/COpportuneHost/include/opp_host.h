@@ -172,10 +172,16 @@ typedef enum opp_host_limit {
 int opp_host_limit_devices(const opp_host_device *_Nonnull denied, size_t count);
 
 /*
- * A program that drops all packets but those of the loopback interface; for both directions. Otherwise as
+ * A program that drops all packets of one direction but those of the loopback interface. Otherwise as
  * opp_host_limit_devices.
  */
-int opp_host_limit_network(void);
+int opp_host_limit_network(opp_host_limit direction);
+
+/*
+ * A program that drops those above a rate in bytes a second, headers included, for each group by itself; a
+ * tenth of a second's worth may come at once. -EINVAL for no rate. Otherwise as opp_host_limit_network.
+ */
+int opp_host_slow_network(uint64_t rate, opp_host_limit direction);
 
 /*
  * Asks a program before what the processes in a group of version 2, and below it, do from now on. Lasts as

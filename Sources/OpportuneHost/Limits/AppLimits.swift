@@ -9,10 +9,10 @@ final class AppLimits {
   private let group: String?
   /// Hardware that it keeps in background.
   private let kept: Set<Hardware>
-  private let deniesNetwork: Bool
+  private let network: NetworkLimit
   private let storage: AppStorage
   private var denied: DeviceList?
-  private var isOffline = false
+  private var limitsPackets = false
   private var links: [Part: [OpenDescriptor]] = [:]
   private var lacks: [Part: LimitLack] = [:]
   private var held: String?
@@ -22,13 +22,14 @@ final class AppLimits {
 
   /// - Parameters:
   ///   - group: its control group; `nil`: it has none.
-  ///   - deniesNetwork: whether it has no network in background.
+  ///   - network: what it has of the network.
   ///   - storage: what it may read and write.
   init(
-    _ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, deniesNetwork: Bool, storage: AppStorage
+    _ limits: BackgroundLimits, group: String?, kept: Set<Hardware>, network: NetworkLimit,
+    storage: AppStorage
   ) {
     (self.limits, self.group, self.kept) = (limits, group, kept)
-    (self.deniesNetwork, self.storage) = (deniesNetwork, storage)
+    (self.network, self.storage) = (network, storage)
   }
 
   /// For people: the limits that could not be set, and the devices that it holds open.
@@ -37,7 +38,7 @@ final class AppLimits {
     return (isBehind ? all.compactMap { $0?.message } : []) + (held.map { [$0] } ?? [])
   }
 
-  /// Whether its packets are dropped now.
+  /// Whether its packets are dropped now, all or some.
   var dropsPackets: Bool { links[.network] != nil }
 
   /// - Parameter members: its processes; those are looked at that may have devices open.
@@ -48,10 +49,10 @@ final class AppLimits {
       storage.set(isLimited: restrictions.storage == .background, members: members)
     }
     // A frozen app stays online: its peers wait, while dropped packets would cost seconds later.
-    let goesOffline = deniesNetwork && restrictions.network == .background
-    if goesOffline != isOffline {
-      isOffline = goesOffline
-      attach(goesOffline ? .network : nil, as: .network)
+    let isLimited = network != .none && restrictions.network == .background
+    if isLimited != limitsPackets {
+      limitsPackets = isLimited
+      attach(isLimited ? .init(network) : nil, as: .network)
     }
     let list = limits.devices.limited(to: restrictions.deniedHardware.subtracting(kept))
     let wanted = list.devices.isEmpty ? nil : list

@@ -23,23 +23,41 @@ final class BackgroundLimits {
     case devices(DeviceList)
     /// All packets but those that stay on the machine.
     case network
+    /// Of these, what is more than so many bytes a second.
+    case fastNetwork(ByteRate)
+
+    /// - Returns: `nil`: none is needed.
+    init?(_ limit: NetworkLimit) {
+      switch limit {
+      case .none: return nil
+      case .denied: self = .network
+      case .rate(let rate): self = .fastNetwork(rate)
+      }
+    }
 
     var what: String {
       switch self {
       case .devices(let list): "devices (\(list.names.joined(separator: ", ")))"
       case .network: "the network"
+      case .fastNetwork(let rate): "receiving and sending more than \(rate) a second"
       }
     }
   }
 
-  let devices: DeviceList
-  /// Whether an app that says nothing of it has no network in background.
-  let deniesNetwork: Bool
-  /// Each is loaded once, when it is needed.
-  private var loaded: [Program: Result<OpenDescriptor, LimitLack>] = [:]
+  /// What is loaded by itself.
+  private struct Part: Hashable {
+    let program: Program
+    let limit: opp_host_limit
+  }
 
-  init(devices: DeviceList, deniesNetwork: Bool = false) {
-    (self.devices, self.deniesNetwork) = (devices, deniesNetwork)
+  let devices: DeviceList
+  /// Of an app that says nothing of it.
+  let network: NetworkLimit
+  /// Each is loaded once, when it is needed.
+  private var loaded: [Part: Result<OpenDescriptor, LimitLack>] = [:]
+
+  init(devices: DeviceList, network: NetworkLimit = .none) {
+    (self.devices, self.network) = (devices, network)
   }
 
   /// What is missing on this host, for people.
@@ -48,11 +66,11 @@ final class BackgroundLimits {
   func notes(hasGroups: Bool) -> [String] {
     var wanted: [Program] = []
     if !devices.devices.isEmpty { wanted.append(.devices(devices)) }
-    if deniesNetwork { wanted.append(.network) }
+    if let program = Program(network) { wanted.append(program) }
     return wanted.compactMap { program in
       do throws(LimitLack) {
         guard hasGroups else { throw Self.noGroup(program) }
-        _ = try load(program)
+        for limit in program.limits { _ = try load(program, limit) }
         return nil
       } catch { return error.message }
     }
@@ -64,28 +82,28 @@ final class BackgroundLimits {
   /// - Returns: what keeps it attached.
   func attach(_ program: Program, to group: String?) throws(LimitLack) -> [OpenDescriptor] {
     guard let group else { throw Self.noGroup(program) }
-    let loaded = try load(program)
     let folder = OpenDescriptor(open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
     guard folder.number >= 0 else {
       throw LimitLack(what: program.what, why: "'\(group)': \(errorText(errno))")
     }
     var links: [OpenDescriptor] = []
     for limit in program.limits {
-      let link = opp_host_limit_attach(loaded.number, folder.number, limit)
+      let link = opp_host_limit_attach(try load(program, limit).number, folder.number, limit)
       guard link >= 0 else { throw LimitLack(what: program.what, why: Self.whyNotAttached(-link, group)) }
       links.append(OpenDescriptor(link))
     }
     return links
   }
 
-  private func load(_ program: Program) throws(LimitLack) -> OpenDescriptor {
-    if let known = loaded[program] { return try known.get() }
-    let number = program.load()
+  private func load(_ program: Program, _ limit: opp_host_limit) throws(LimitLack) -> OpenDescriptor {
+    let part = Part(program: program, limit: limit)
+    if let known = loaded[part] { return try known.get() }
+    let number = program.load(limit)
     let result: Result<OpenDescriptor, LimitLack> =
       number >= 0
       ? .success(OpenDescriptor(number))
       : .failure(LimitLack(what: program.what, why: Self.whyNotLoaded(-number)))
-    loaded[program] = result
+    loaded[part] = result
     return try result.get()
   }
 
@@ -116,19 +134,20 @@ extension BackgroundLimits.Program {
   fileprivate var limits: [opp_host_limit] {
     switch self {
     case .devices: [opp_host_limit_of_devices]
-    case .network: [opp_host_limit_of_arrivals, opp_host_limit_of_departures]
+    case .network, .fastNetwork: [opp_host_limit_of_arrivals, opp_host_limit_of_departures]
     }
   }
 
   /// - Returns: a descriptor, or the number of the error, negated.
-  fileprivate func load() -> Int32 {
+  fileprivate func load(_ limit: opp_host_limit) -> Int32 {
     switch self {
     case .devices(let list):
       let all = list.devices.values.flatMap(\.self).map {
         opp_host_device(is_block: $0.isBlock ? 1 : 0, major: $0.major, minor: $0.minor ?? -1)
       }
       return opp_host_limit_devices(all, all.count)
-    case .network: return opp_host_limit_network()
+    case .network: return opp_host_limit_network(limit)
+    case .fastNetwork(let rate): return opp_host_slow_network(rate.bytesPerSecond, limit)
     }
   }
 }
@@ -143,12 +162,14 @@ package enum LimitSupport {
   static func lack(inGroup group: String?) -> String? {
     guard let group, access(group, W_OK) == 0 else { return BackgroundLimits.noGroupWhy }
     for program in [BackgroundLimits.Program.devices(.standard), .network] {
-      let number = program.load()
-      guard number >= 0 else { return BackgroundLimits.whyNotLoaded(-number) }
-      defer { close(number) }
-      // Of no group: a kernel that could says so, one before that does not know the call.
-      for limit in program.limits where opp_host_limit_attach(number, -1, limit) == -EINVAL {
-        return BackgroundLimits.whyNotAttached(EINVAL, group)
+      for limit in program.limits {
+        let number = program.load(limit)
+        guard number >= 0 else { return BackgroundLimits.whyNotLoaded(-number) }
+        defer { close(number) }
+        // Of no group: a kernel that could says so, one before that does not know the call.
+        guard opp_host_limit_attach(number, -1, limit) != -EINVAL else {
+          return BackgroundLimits.whyNotAttached(EINVAL, group)
+        }
       }
     }
     return nil

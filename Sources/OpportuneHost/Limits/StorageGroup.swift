@@ -25,20 +25,22 @@ final class StorageGroup {
 
   /// What is written of a device, and into which files.
   ///
-  /// - Parameter rate: in bytes a second; `nil`: without a limit.
-  private func lines(_ device: String, _ rate: UInt64?) -> [(file: String, line: String)] {
+  /// - Parameter rate: `nil`: without a limit.
+  private func lines(_ device: String, _ rate: ByteRate?) -> [(file: String, line: String)] {
     if group.root == nil {
-      let text = rate.map { "\($0)" } ?? "max"
+      let text = rate.map { "\($0.bytesPerSecond)" } ?? "max"
       return [("io.max", "\(device) rbps=\(text) wbps=\(text)")]
     }
-    return ["read", "write"].map { ("blkio.throttle.\($0)_bps_device", "\(device) \(rate ?? 0)") }
+    return ["read", "write"].map {
+      ("blkio.throttle.\($0)_bps_device", "\(device) \(rate?.bytesPerSecond ?? 0)")
+    }
   }
 
   /// - Parameters:
-  ///   - rate: in bytes a second, of reads and of writes, of each device.
+  ///   - rate: of reads and of writes, of each device.
   ///   - members: the processes; moved here where they are not.
   /// - Returns: what could not be written, for people; `nil`: all was.
-  func limit(to rate: UInt64, _ devices: [String], members: () -> [pid_t]) -> String? {
+  func limit(to rate: ByteRate, _ devices: [String], members: () -> [pid_t]) -> String? {
     for (file, line) in devices.flatMap({ lines($0, rate) }) {
       let error = SystemFile.write(line, to: group.path + "/" + file)
       // A device may have gone meanwhile.

@@ -91,7 +91,7 @@ final class HostCore {
         starter: configuration.starter?.pid)
     }
     limits = BackgroundLimits(
-      devices: configuration.deniedDevices, deniesNetwork: configuration.deniesNetwork)
+      devices: configuration.deniedDevices, network: configuration.network)
     do throws(PolicyError) {
       system = try AppSystem(policy: configuration.policy)
     } catch {
@@ -179,7 +179,7 @@ final class HostCore {
     let mark = maker.mark(of: name)
     var (group, notes) = try maker.adopt(status, isTree: isTree, name: name, mark: mark)
     // A socket is of the group in which it was made.
-    if isTree, limits.deniesNetwork {
+    if isTree, limits.network != .none {
       notes.append("sockets that it had before it was taken in are let through in background")
     }
     // What a tree has by now stays charged to the groups where it was. Who is taken alone, as by `opportune
@@ -275,7 +275,7 @@ final class HostCore {
   func limits(_ name: String, _ group: String?, _ declared: HostManifest?) -> AppLimits {
     AppLimits(
       limits, group: group, kept: declared?.kept(of: Set(limits.devices.devices.keys)) ?? [],
-      deniesNetwork: declared?.deniesNetwork ?? limits.deniesNetwork,
+      network: declared?.network ?? limits.network,
       storage: AppStorage(
         declared?.storage ?? configuration.storage, key: key, name: name, group: group))
   }

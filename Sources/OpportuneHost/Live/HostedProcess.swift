@@ -270,8 +270,8 @@ package struct HostConfiguration: Sendable {
   package var wallClock: @Sendable () -> Double = { Date().timeIntervalSince1970 }
   /// Devices that apps in background may not open.
   package var deniedDevices = DeviceList.ordinary
-  /// Whether apps in background have no network but the machine's own, unless their manifest says so.
-  package var deniesNetwork = false
+  /// What apps in background have of the network, unless their manifest says so.
+  package var network = NetworkLimit.none
   /// How fast apps in background read and write, unless their manifest says so.
   package var storage = StorageLimit.none
   /// Whether classes of the CPU are set by a control group where that may be.

@@ -29,7 +29,7 @@ package struct HostManifest: Sendable, Hashable {
   /// Whether it may open in background what the host takes from others there.
   package var keepsDevices = false
   /// Whether it has no network in background; `nil`: as the host says.
-  package var deniesNetwork: Bool?
+  package var network: NetworkLimit?
   /// How fast it reads and writes in background; `nil`: as the host says.
   package var storage: StorageLimit?
   /// Whether lists show it while it does not run.
@@ -185,7 +185,12 @@ extension HostManifest {
     }
     isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
     keepsDevices = try allows(devices, prefix + "Devices") ?? false
-    deniesNetwork = try allows(network, prefix + "Network").map { !$0 }
+    if let network {
+      guard let limit = NetworkLimit(network) else {
+        throw ValueError(network, NetworkLimit.expected).at(prefix + "Network", in: file)
+      }
+      self.network = limit
+    }
     if let storage {
       guard let limit = StorageLimit(storage) else {
         throw ValueError(storage, StorageLimit.expected).at(prefix + "Storage", in: file)
