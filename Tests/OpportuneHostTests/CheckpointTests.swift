@@ -7,7 +7,7 @@ import Testing
 
 /// A stand-in for CRIU, in a folder of its own. It writes what it is asked for to the file `calls`. `dump`
 /// ends the process where there is a file `done`, or says so where there is `lives`, once a line has come
-/// through the fifo `hold` where that is; else it fails, as `restore` does.
+/// through the fifo `hold.dump` where that is; else it fails, as `restore` does.
 private final class StandIn {
   let place: Place
   var path: String { place.folder.appending(path: "criu").path }
@@ -22,10 +22,12 @@ private final class StandIn {
       case $1 in -D) folder=$2 ;; -t) root=$2 ;; esac
       shift
     done
-    [ -p "$place/hold" ] && [ "$action" = dump ] && read -r line < "$place/hold"
+    [ "$action" = restore ] && : > "$folder/restore.log"
+    [ -p "$place/hold.$action" ] && read -r line < "$place/hold.$action"
     if [ "$action" = dump ] && [ -e "$place/done" ]; then
       echo pages > "$folder/pages.img"
       [ -e "$place/lives" ] || kill -KILL "$root"
+      : > "$folder/stats-dump"
       exit
     fi
     {
@@ -51,12 +53,14 @@ private final class StandIn {
       String.init)
   }
 
-  /// From then on it waits in a dump.
-  func hold() { mkfifo(place.folder.appending(path: "hold").path, 0o600) }
+  /// From then on it waits in a dump, or a restore.
+  func hold(_ action: String = "dump") {
+    mkfifo(place.folder.appending(path: "hold." + action).path, 0o600)
+  }
 
   /// Lets it go on; once it waits.
   func goOn() throws {
-    let file = try FileHandle(forWritingTo: place.folder.appending(path: "hold"))
+    let file = try FileHandle(forWritingTo: place.folder.appending(path: "hold.dump"))
     try file.write(contentsOf: Data("\n".utf8))
     try file.close()
   }
@@ -76,26 +80,29 @@ private final class Checkpointing {
   var states: String { place.folder.appending(path: "states").path }
   var files: [String] { SystemFile.names(in: states).sorted() }
 
-  init(_ criu: String?, hibernatesAfter: Duration? = nil) throws {
+  /// - Parameter limit: how long a host that ends waits.
+  init(_ criu: String?, hibernatesAfter: Duration? = nil, limit: Duration = .seconds(60)) throws {
     (place, self.criu) = (try Place(), criu)
-    try open(hibernatesAfter)
+    try open(hibernatesAfter, limit: limit)
   }
 
-  private func open(_ hibernatesAfter: Duration? = nil) throws {
+  private func open(_ hibernatesAfter: Duration? = nil, limit: Duration = .seconds(60)) throws {
     let (log, changes) = (log, changes)
     let tool = try criu.map { try CheckpointTool($0, starter: nil) }
     running = [
       try Hosted(
         .cgroup, key: key, hibernatesAfter: hibernatesAfter, states: states, hasSwap: false,
-        checkpoints: tool,
+        checkpoints: tool, checkpointLimit: limit,
         log: { log.append($0) },
         changed: { for one in $0 { changes.append("\(one.name) \(one.state ?? "ended")") } })
     ]
   }
 
-  func restartHost() throws {
+  /// - Parameter meanwhile: done while there is no host.
+  func restartHost(meanwhile: () async throws -> Void = {}) async throws {
     host.stop()
     running = []
+    try await meanwhile()
     try open()
   }
 
@@ -368,7 +375,7 @@ private let mayHold: ConditionTrait = .enabled(
     try await eventually("the dump") { standIn.calls == ["check", "dump"] }
     try standIn.goOn()
     mkdir(checkpointing.states + "/other.checkpoint", 0o700)
-    try checkpointing.restartHost()
+    try await checkpointing.restartHost()
     let entry = try #require(checkpointing.hosted.entry())
     #expect(entry.state == "hibernated" && entry.hibernatedBy == .checkpoint)
     #expect(checkpointing.files == ["app.checkpoint"])
@@ -377,6 +384,102 @@ private let mayHold: ConditionTrait = .enabled(
         "a checkpoint of 'other' that was not at its end when a host ended is removed"))
     try checkpointing.host.terminate("app")
     #expect(checkpointing.hosted.entry() == nil && checkpointing.files == [])
+    try await checkpointing.hosted.end()
+  }
+
+  /// CRIU goes on without its host, and the next one sees it at work.
+  // R-LIFE-07
+  @Test(mayHold, arguments: [true, false])
+  func theNextHostSeesToTheEndOfACheckpoint(isMade: Bool) async throws {
+    let standIn = try StandIn()
+    if isMade { try standIn.put("done") }
+    standIn.hold()
+    let checkpointing = try Checkpointing(standIn.path, limit: .milliseconds(1))
+    let pid = try checkpointing.sleeper()
+    _ = try checkpointing.host.hibernate("app")
+    try await eventually("the dump") { standIn.calls == ["check", "dump"] }
+    try await checkpointing.restartHost()
+    #expect(checkpointing.log.lines.contains { $0.hasPrefix("a checkpoint of 'app' is being made still") })
+    #expect(checkpointing.hosted.entry()?.pids == [pid])
+    let reason = "a checkpoint of it is being made"
+    #expect(try checkpointing.host.suspend("app")?.reason == reason)
+    #expect(try checkpointing.host.hibernate("app")?.reason == reason)
+    try standIn.goOn()
+    try await eventually("its end") {
+      let entry = checkpointing.hosted.entry()
+      return isMade
+        ? entry?.hibernatedBy == .checkpoint && entry?.state == "hibernated"
+        : entry?.notes.contains("no checkpoint of it was made: files: it has a door open") == true
+    }
+    #expect(checkpointing.files == (isMade ? ["app.checkpoint"] : []))
+    if !isMade { #expect(checkpointing.hosted.entry()?.state == "background" && !isStopped(pid)) }
+    try checkpointing.host.terminate("app")
+    try await checkpointing.hosted.end()
+  }
+
+  /// The processes went while no host was there.
+  // R-LIFE-07
+  @Test(mayHold, arguments: [true, false])
+  func aCheckpointThatWasMadeWithoutAHostIsThere(isMade: Bool) async throws {
+    let standIn = try StandIn()
+    standIn.hold()
+    let checkpointing = try Checkpointing(standIn.path, limit: .milliseconds(1))
+    let pid = try checkpointing.sleeper()
+    _ = try checkpointing.host.hibernate("app")
+    try await eventually("the dump") { standIn.calls == ["check", "dump"] }
+    try await checkpointing.restartHost(meanwhile: {
+      if isMade { try standIn.put("done") } else { kill(pid, SIGKILL) }
+      try standIn.goOn()
+      try await eventually("its end") { ProcessStat(of: pid)?.hasEnded != false }
+    })
+    #expect(checkpointing.hosted.entry()?.hibernatedBy == (isMade ? .checkpoint : nil))
+    #expect(checkpointing.files == (isMade ? ["app.checkpoint"] : []))
+    if isMade { try checkpointing.host.terminate("app") }
+    try await checkpointing.hosted.end()
+  }
+
+  /// What a host had begun to make again that was killed: what is made lives, what is not stays in files.
+  // R-LIFE-07
+  @Test(mayHold, arguments: [true, false]) func aRestoreWithoutAHostIsDoneOrNot(isMade: Bool) async throws {
+    let standIn = try StandIn()
+    try standIn.put("done")
+    let checkpointing = try Checkpointing(standIn.path)
+    _ = try checkpointing.sleeper()
+    try await checkpointing.hibernate()
+    let folder = checkpointing.states + "/app.checkpoint"
+    let program = try startProgram(["sleep", "600"])
+    let pid = program.processIdentifier
+    try await checkpointing.restartHost(meanwhile: {
+      for name in isMade ? ["restore.log", "stats-restore"] : ["restore.log"] {
+        try Data().write(to: URL(filePath: folder + "/" + name))
+      }
+      let group = try ControlGroupTree(key: checkpointing.key).group("app")
+      #expect(SystemFile.write("\(pid)", to: group.path + "/cgroup.procs") == 0)
+    })
+    let entry = try #require(checkpointing.hosted.entry())
+    #expect(entry.hibernatedBy == (isMade ? nil : .checkpoint) && entry.pids == (isMade ? [pid] : []))
+    #expect(checkpointing.files == (isMade ? [] : ["app.checkpoint"]))
+    try checkpointing.host.terminate("app")
+    program.waitUntilExit()
+    try await checkpointing.hosted.end()
+  }
+
+  /// A host that ends does not wait for long; what did not come back stays in files.
+  // R-LIFE-07
+  @Test(mayHold) func aHostThatEndsStopsARestore() async throws {
+    let standIn = try StandIn()
+    try standIn.put("done")
+    standIn.hold("restore")
+    let checkpointing = try Checkpointing(standIn.path, limit: .milliseconds(1))
+    _ = try checkpointing.sleeper()
+    try await checkpointing.hibernate()
+    let told = checkpointing.front()
+    try await eventually("the restore") { standIn.calls.last == "restore" }
+    try await checkpointing.restartHost()
+    #expect(checkpointing.hosted.entry()?.hibernatedBy == .checkpoint)
+    #expect(checkpointing.files == ["app.checkpoint"])
+    try await eventually("an answer") { !told.lines.isEmpty }
+    try checkpointing.host.terminate("app")
     try await checkpointing.hosted.end()
   }
 

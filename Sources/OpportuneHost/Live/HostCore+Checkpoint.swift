@@ -1,4 +1,5 @@
 internal import COpportuneHost
+import Foundation
 internal import Glibc
 internal import OpportuneApps
 internal import OpportuneBase
@@ -107,6 +108,7 @@ extension HostCore {
       switch pending.goesOn {
       case true?: try bringForward(app.name)
       case false?: try resume(app.name)
+      case nil where system.state(of: app.id)?.mayExecute == true: break  // a host before had begun it
       case nil:
         // CRIU has frozen it again, unless somebody has killed that.
         try app.group.freeze(within: configuration.freezeLimit)
@@ -262,6 +264,30 @@ extension HostCore {
     return descriptor < 0 ? nil : HostChild(pid: pid, descriptor: descriptor)
   }
 
+  // MARK: What a host before has left
+
+  /// CRIU was, or is, at work on an app when a host was killed, and ends it when it has all in files.
+  func followCheckpoint(of app: HostedProcess) {
+    guard let checkpoints, let kept = checkpoints.takeBegun(app.name) else { return }
+    let (run, wakeUp, folder) = (CheckpointRun(isRestore: false), self.wakeUp, checkpoints.path(app.name))
+    app.checkpoint = PendingCheckpoint(run: run, kept: kept, notPagedOut: "a host before has begun that")
+    runAside {
+      _ = CheckpointTool.waitForEnd(in: folder, limit: nil)
+      run.end(
+        CheckpointTool.hasDumped(to: folder)
+          ? .done : .failed(CheckpointTool.dumpFailure(in: folder) ?? "CRIU ended before it was done"))
+      wakeUp()
+    }
+  }
+
+  func settleRestores() {
+    checkpoints?.settleRestores(limit: configuration.checkpointLimit) { name in
+      guard let group = try? maker.tree?.group(name) else { return }
+      try? group.kill()
+      group.remove()
+    }
+  }
+
   // MARK: The end
 
   /// An app that is in files is terminated.
@@ -275,13 +301,18 @@ extension HostCore {
     forget(name)
   }
 
-  /// The host ends: what CRIU is at is waited for, as it would end an app that nobody knew of.
+  /// The host ends: what CRIU is at is waited for, though not for long. The next host looks what became of a
+  /// checkpoint; an app that was to come back stays in its files.
   func leaveCheckpoints() {
     guard let checkpoints else { return }
+    let end = Date() + configuration.checkpointLimit / .seconds(1)
     for app in apps.values {
       guard let pending = app.checkpoint else { continue }
-      pending.run.wait()
       app.checkpoint = nil
+      guard pending.run.wait(until: end) else {
+        configuration.log("a checkpoint of '\(app.name)' is being made still, and goes on without the host")
+        continue
+      }
       if pending.run.outcome == .done, system.state(of: app.id) != .terminated {
         hasLeft(app, pending, checkpoints)
       } else {
@@ -289,7 +320,10 @@ extension HostCore {
       }
     }
     for (name, pending) in restores {
-      pending.run.wait()
+      if !pending.run.wait(until: end) {
+        try? pending.group.kill()  // CRIU is in it
+        pending.run.wait()
+      }
       if pending.run.outcome == .done { checkpoints.remove(name) }
       if let child = child(pending.kept.root) { LeftChildren.leave(child) }
     }

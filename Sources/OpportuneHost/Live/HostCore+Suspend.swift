@@ -63,6 +63,8 @@ extension HostCore {
       try stopKeepingDisplay(app)
       return nil
     }
+    // Begun under a host before: CRIU has its processes in hand, and they are not to be frozen.
+    if let wait = waitForCheckpoint(app.name) { return wait }
     if let (until, reason) = try farewell(app, saves: saving != nil) {
       let pending = PendingSuspension(
         askedAt: askedAt, policy: policy, until: until, reason: reason, isForAnswer: true, saving: saving)

@@ -103,6 +103,7 @@ final class HostCore {
   /// The apps of a host before are this one's.
   private func takeLeftovers() {
     LeftChildren.reap()
+    settleRestores()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
     let groups = leftovers.compactMap(\.group.cgroup)
@@ -122,8 +123,12 @@ final class HostCore {
         name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: first,
         memory: MemoryGroup.left(key: key, name: left.name, member: first), foreground: false,
         child: LeftChildren.take(among: members), declared: declared, notes: ["it was left by a host before"])
-      if let app = apps[name] { goOnEnding(app) }
+      if let app = apps[name] {
+        goOnEnding(app)
+        if name == left.name { followCheckpoint(of: app) }
+      }
     }
+    checkpoints?.settleBegun(limit: configuration.checkpointLimit, log: configuration.log)
     for name in (states?.runs ?? [:]).keys { undeclare(name) }
   }
 

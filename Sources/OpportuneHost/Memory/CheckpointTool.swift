@@ -29,7 +29,9 @@ package struct CheckpointTool: Sendable {
       lack = "only root's host makes checkpoints"
       return
     }
-    lack = Self.run(self.path, ["check"], starter, log: nil).map { "'\(path.printable) check' fails: \($0)" }
+    lack = Self.run(self.path, ["check"], starter, folder: nil, log: "").map {
+      "'\(path.printable) check' fails: \($0)"
+    }
   }
 
   /// What is measured to be needed: sockets and locks of files are the program's still when it comes back,
@@ -52,9 +54,9 @@ package struct CheckpointTool: Sendable {
     }
     return Self.run(
       path,
-      ["dump", "-t", "\(root)", "-D", folder, "-o", "dump.log", "--freeze-cgroup", group] + Self.terms
+      ["dump", "-t", "\(root)", "-D", folder, "-o", Self.dumpLog, "--freeze-cgroup", group] + Self.terms
         + sockets.flatMap { ["--external", $0] },
-      starter, log: folder + "/dump.log")
+      starter, folder: folder, log: Self.dumpLog)
   }
 
   /// Makes the processes again, in the groups in which it is started itself; the first is this process's
@@ -68,21 +70,67 @@ package struct CheckpointTool: Sendable {
   func restore(from folder: String, inherited: [String], group: Int32, entrance: Int32) -> String? {
     Self.run(
       path,
-      ["restore", "-D", folder, "-o", "restore.log", "--restore-detached", "--restore-sibling"] + Self.terms
+      ["restore", "-D", folder, "-o", Self.restoreLog, "--restore-detached", "--restore-sibling"] + Self.terms
         + inherited.flatMap { ["--inherit-fd", $0] },
-      starter, log: folder + "/restore.log", group: group, entrance: entrance, inherits: !inherited.isEmpty)
+      starter, folder: folder, log: Self.restoreLog, group: group, entrance: entrance,
+      inherits: !inherited.isEmpty)
   }
 
+  // MARK: What a host before has started
+
+  /// What is locked while CRIU is at work in a folder: its standard input, which nobody else has open. So a
+  /// host that comes after one that was killed knows of it, by no number of a process.
+  private static let held = "/at-work"
+  private static let (dumpLog, restoreLog) = ("dump.log", "restore.log")
+
+  /// Waits until CRIU is at work in a folder no longer.
+  ///
+  /// - Parameter limit: `nil`: however long that takes.
+  /// - Returns: whether that came about.
+  static func waitForEnd(in folder: String, limit: Duration?) -> Bool {
+    let file = open(folder + held, O_RDWR | O_CLOEXEC)
+    guard file >= 0 else { return true }
+    defer { close(file) }
+    guard let limit else {
+      while flock(file, LOCK_EX) != 0, errno == EINTR {}
+      return true
+    }
+    let end = ContinuousClock.now + limit
+    while flock(file, LOCK_EX | LOCK_NB) != 0 {
+      guard ContinuousClock.now < end else { return false }
+      usleep(1000)
+    }
+    return true
+  }
+
+  /// Whether it has made a checkpoint there and ended the processes. It tells how long that took at its end.
+  static func hasDumped(to folder: String) -> Bool { SystemFile.exists(folder + "/stats-dump") }
+
+  /// Why it has not, if it says so.
+  static func dumpFailure(in folder: String) -> String? { reason(in: folder + "/" + dumpLog) }
+
+  /// Whether it has made the processes again.
+  static func hasRestored(from folder: String) -> Bool { SystemFile.exists(folder + "/stats-restore") }
+
+  /// Whether it has begun to.
+  static func hasBegunRestore(from folder: String) -> Bool { SystemFile.exists(folder + "/" + restoreLog) }
+
+  // MARK: The program
+
   private static func run(
-    _ path: String, _ arguments: [String], _ starter: ProgramStarter?, log: String?, group: Int32 = -1,
-    entrance: Int32 = -1, inherits: Bool = false
+    _ path: String, _ arguments: [String], _ starter: ProgramStarter?, folder: String?, log: String,
+    group: Int32 = -1, entrance: Int32 = -1, inherits: Bool = false
   ) -> String? {
     let nothing = open("/dev/null", O_RDWR | O_CLOEXEC)
     defer { if nothing >= 0 { close(nothing) } }
+    let input = folder.map { open($0 + held, O_RDWR | O_CREAT | O_CLOEXEC, 0o600) } ?? nothing
+    if folder != nil { flock(input, LOCK_EX | LOCK_NB) }
     let output = inherits ? -1 : nothing
     let (pid, pidfd, lack) = ProgramFile.start(
       path, [path] + arguments, environment: ownEnvironment(), folder: "/", group: group, entrance: entrance,
-      descriptors: [nothing, output, output], by: starter)
+      descriptors: [input, output, output], by: starter)
+    // The lock is held by whoever has it open, from here on CRIU alone.
+    if folder != nil, input >= 0 { close(input) }
     if let lack { return "the host's process opportune-start \(lack.message)" }
     guard pid > 0 else { return "'\(path.printable)' could not be started: \(errorText(-pid))" }
     defer { close(pidfd) }
@@ -94,7 +142,7 @@ package struct CheckpointTool: Sendable {
       reaped = opp_host_reap(pidfd, &status)
     }
     if reaped == 1, status == 0 { return nil }
-    return log.flatMap(reason(in:))
+    return folder.flatMap { reason(in: $0 + "/" + log) }
       ?? (status & 0x7f == 0 ? "it ended with status \(status >> 8)" : "signal \(status & 0x7f) ended it")
   }
 

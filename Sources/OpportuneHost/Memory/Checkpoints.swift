@@ -27,10 +27,13 @@ final class Checkpoints {
 
   private let folder: String
   private(set) var all: [String: Checkpoint] = [:]
+  /// What a host before has begun and not seen the end of.
+  private(set) var begun: [String: Kept] = [:]
 
   private static let suffix = ".checkpoint"
-  /// Of what is known beside; `.new` until the checkpoint is made.
+  /// Of what is known beside; with the second name until the checkpoint is made.
   private static let file = "/opportune.json"
+  private static let newFile = file + ".new"
 
   static let boot = SystemFile.text("/proc/sys/kernel/random/boot_id").map {
     String($0.prefix { $0 != "\n" })
@@ -44,11 +47,9 @@ final class Checkpoints {
     for entry in SystemFile.names(in: folder) where entry.hasSuffix(Self.suffix) {
       let name = String(entry.dropLast(Self.suffix.utf8.count))
       guard (try? AppName.check(name)) != nil, isOurs(name) else { continue }
-      guard let bytes = SystemFile.bytes(path(name) + Self.file),
-        let kept = try? JSONDecoder().decode(Kept.self, from: Data(bytes))
-      else {
-        log("a checkpoint of '\(name)' that was not at its end when a host ended is removed")
-        remove(name)
+      let (made, new) = (kept(name, Self.file), kept(name, Self.newFile))
+      guard let kept = made ?? new else {
+        drop(name, log)
         continue
       }
       guard kept.boot == Self.boot else {
@@ -56,7 +57,48 @@ final class Checkpoints {
         remove(name)
         continue
       }
-      all[name] = Checkpoint(kept: kept, note: "a checkpoint of it was made under a host before")
+      if made == nil { begun[name] = kept } else { keepLeft(name, kept) }
+    }
+  }
+
+  private func kept(_ name: String, _ file: String) -> Kept? {
+    SystemFile.bytes(path(name) + file).flatMap { try? JSONDecoder().decode(Kept.self, from: Data($0)) }
+  }
+
+  /// - Parameter log: told of it.
+  private func drop(_ name: String, _ log: (String) -> Void) {
+    log("a checkpoint of '\(name)' that was not at its end when a host ended is removed")
+    remove(name)
+  }
+
+  private func keepLeft(_ name: String, _ kept: Kept) {
+    all[name] = Checkpoint(kept: kept, note: "a checkpoint of it was made under a host before")
+  }
+
+  /// What a host before has begun of an app whose processes are there; the caller looks what becomes of it.
+  func takeBegun(_ name: String) -> Kept? { begun.removeValue(forKey: name) }
+
+  /// The rest of that: the processes are gone, so CRIU is at its end, or nearly.
+  func settleBegun(limit: Duration, log: (String) -> Void) {
+    for (name, kept) in begun {
+      if CheckpointTool.waitForEnd(in: path(name), limit: limit), CheckpointTool.hasDumped(to: path(name)) {
+        rename(path(name) + Self.newFile, path(name) + Self.file)
+        keepLeft(name, kept)
+      } else {
+        drop(name, log)
+      }
+    }
+    begun = [:]
+  }
+
+  /// Those of which a host before had begun to make the processes again, and is there no longer: they have
+  /// come back, and have no checkpoint, or never run.
+  ///
+  /// - Parameter end: ends what there is of such an app, CRIU with it.
+  func settleRestores(limit: Duration, end: (String) -> Void) {
+    for name in all.keys where CheckpointTool.hasBegunRestore(from: path(name)) {
+      let isOver = CheckpointTool.waitForEnd(in: path(name), limit: limit)
+      if isOver, CheckpointTool.hasRestored(from: path(name)) { remove(name) } else { end(name) }
     }
   }
 
@@ -78,7 +120,7 @@ final class Checkpoints {
     guard mkdir(path, 0o700) == 0 else {
       throw ProcessHostError(.system("the folder '\(path)' of a checkpoint could not be made", errno))
     }
-    let file = URL(filePath: path + Self.file + ".new")
+    let file = URL(filePath: path + Self.newFile)
     do { try JSONEncoder().encode(kept).write(to: file) } catch {
       throw ProcessHostError(.system("'\(file.path)' could not be written", EIO))
     }
@@ -87,8 +129,7 @@ final class Checkpoints {
 
   /// The checkpoint that was prepared is made.
   func keep(_ name: String, _ kept: Kept, note: String) {
-    let file = path(name) + Self.file
-    rename(file + ".new", file)
+    rename(path(name) + Self.newFile, path(name) + Self.file)
     all[name] = Checkpoint(kept: kept, note: note)
   }
 
