@@ -15,6 +15,21 @@ import Testing
     return line.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces)
   }
 
+  /// In kilobytes; of files alone, most of which a host needs to start and never again.
+  @Test func whatOnlyStartingNeededIsGivenBack() async throws {
+    let place = try Place()
+    let host = try await HostProgram(place, .auto)
+    let process = "\(host.process.processIdentifier)"
+    func kilobytes(_ name: String) throws -> Int {
+      try #require(Int(try field(name, of: process).split(separator: " ")[0]))
+    }
+    try await eventually("less than half of it") { try kilobytes("RssFile") < kilobytes("VmHWM") / 2 }
+    #expect(try host.ask(.apps, nil).apps?.isEmpty == true)
+    // It stays a program that runs: so does this one.
+    #expect(StartPages.giveBack() > 1 << 20)
+    host.end()
+  }
+
   @Test(.enabled(if: Confinement.lack == nil, "\(Confinement.lack ?? "")"))
   func eachThreadOfTheHostIsUnderItsFilter() async throws {
     let place = try Place()

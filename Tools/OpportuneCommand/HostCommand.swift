@@ -250,6 +250,7 @@ struct HostCommand: ParsableCommand {
         printToStandardError("Note: \(problem)")
       }
       bus?.start()
+      StartPages.giveBack()
       var signal: Int32 = 0
       while sigwait(&ends, &signal) != 0 {}
       _ = service?.send("STOPPING=1")

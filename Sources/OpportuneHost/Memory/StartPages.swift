@@ -1,0 +1,10 @@
+internal import COpportuneHost
+
+/// What a host has mapped of its program and its libraries to start.
+package enum StartPages {
+  /// Lets go of it: what the host needs again comes from the kernel's cache of files at the next use, and
+  /// most is never needed again. Any thread; takes some milliseconds.
+  ///
+  /// - Returns: bytes that were resident; 0 where the kernel does not tell.
+  @discardableResult package static func giveBack() -> UInt64 { UInt64(max(0, opp_host_give_back_files())) }
+}
