@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Pages of the file itself: nobody may write them, and nothing in the range was written before that ended, as the
-   loader relocates, or a debugger sets its marks. Those would be lost. */
+/* Pages of the file itself: nobody may write them, and nothing in the range was written before that ended,
+   as the loader relocates, or a debugger sets its marks. Those would be lost. */
 int64_t opp_host_give_back_files(void) {
     FILE *maps = fopen("/proc/self/smaps", "re");
     if (maps == NULL) return -errno;

@@ -207,9 +207,9 @@ int opp_host_is_confined(void);
 int opp_host_filter_lack(void);
 
 /*
- * Lets go of the pages of programs, libraries and other files that this process has mapped to read or execute:
- * what it needs again comes from the kernel's cache of files, with the page fault. No file is written, and memory
- * that was ever written stays. Returns the bytes that were resident there, or -errno where /proc is not mounted.
+ * Lets go of the pages of programs, libraries and other files that this process has mapped to read or
+ * execute: what it needs again comes from the kernel's cache of files, by a page fault. No file is written,
+ * and memory that was ever written stays. Returns the bytes that were resident there; -errno without /proc.
  */
 int64_t opp_host_give_back_files(void);
 
