@@ -1,33 +1,45 @@
 /* What this process gives back of its own memory. */
 #include "opp_host.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <elf.h>
+#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-/* Pages of the file itself: nobody may write them, and nothing in the range was written before that ended,
-   as the loader relocates, or a debugger sets its marks. Those would be lost. */
-int64_t opp_host_give_back_files(void) {
-    FILE *maps = fopen("/proc/self/smaps", "re");
-    if (maps == NULL) return -errno;
-    char line[4352]; /* a path of PATH_MAX, and what stands before it */
-    unsigned long begin = 0, end = 0, resident = 0, number;
-    int64_t sum = 0;
-    int is_read_only_file = 0;
-    while (fgets(line, sizeof line, maps) != NULL) {
-        char rights[5];
-        unsigned long first, last, inode; /* a name of a line may begin as a number does */
-        if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &first, &last, rights, &inode) == 4) {
-            begin = first;
-            end = last;
-            is_read_only_file = inode != 0 && rights[1] == '-' && rights[3] == 'p';
-        } else if (sscanf(line, "Rss: %lu kB", &number) == 1) {
-            resident = number * 1024;
-        } else if (is_read_only_file && sscanf(line, "Anonymous: %lu kB", &number) == 1 && number == 0) {
-            if (madvise((void *)begin, end - begin, MADV_DONTNEED) == 0) sum += (int64_t)resident;
-        }
+/* Whether the loader has written into what is read only, as it does for old code. */
+static int is_relocated(const struct dl_phdr_info *object, const ElfW(Phdr) *dynamic) {
+    const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(object->dlpi_addr + dynamic->p_vaddr);
+    for (; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_TEXTREL) return 1;
+        if (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_TEXTREL) != 0) return 1;
     }
-    fclose(maps);
-    return sum;
+    return 0;
+}
+
+/* Called with the loader's lock, so nothing of it is unmapped meanwhile. What may not be written is as in the
+   file; what is made read only once it is relocated is in a part that may be written. */
+static int give_back(struct dl_phdr_info *object, size_t size, void *given) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)size;
+    /* The kernel's own, of no file; the name of the program itself is empty. */
+    if (object->dlpi_name[0] != '\0' && strchr(object->dlpi_name, '/') == NULL) return 0;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type == PT_DYNAMIC && is_relocated(object, part)) return 0;
+    }
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_W) != 0) continue;
+        uintptr_t begin = (object->dlpi_addr + part->p_vaddr) / page * page;
+        uintptr_t end = object->dlpi_addr + part->p_vaddr + part->p_filesz;
+        if (madvise((void *)begin, end - begin, MADV_DONTNEED) == 0) *(uint64_t *)given += end - begin;
+    }
+    return 0;
+}
+
+uint64_t opp_host_give_back_program(void) {
+    uint64_t given = 0;
+    dl_iterate_phdr(give_back, &given);
+    return given;
 }

@@ -19,7 +19,7 @@ private final class StandIn {
     [ "$1" = check ] && exec test ! -e "$place/broken"
     action=$1
     while [ $# -gt 0 ]; do
-      case $1 in -D) folder=$2 ;; -t) root=$2 ;; esac
+      case $1 in -D) folder=$2 ;; -t) root=$2 ;; --freeze-cgroup) group=$2 ;; esac
       shift
     done
     [ "$action" = restore ] && : > "$folder/restore.log"
@@ -30,6 +30,7 @@ private final class StandIn {
       : > "$folder/stats-dump"
       exit
     fi
+    [ "$action" = dump ] && echo 1 > "$group/cgroup.freeze" # as it was
     {
       echo "(00.01) Error (criu/util.c:1): rlimit: it is not raised"
       echo "(00.02) Error (criu/files.c:22): files: it has a door open"
@@ -92,18 +93,18 @@ private final class Checkpointing {
     running = [
       try Hosted(
         .cgroup, key: key, hibernatesAfter: hibernatesAfter, states: states, hasSwap: false,
-        checkpoints: tool, checkpointLimit: limit,
+        checkpoints: tool, checkpointLimits: (limit, limit),
         log: { log.append($0) },
         changed: { for one in $0 { changes.append("\(one.name) \(one.state ?? "ended")") } })
     ]
   }
 
   /// - Parameter meanwhile: done while there is no host.
-  func restartHost(meanwhile: () async throws -> Void = {}) async throws {
+  func restartHost(limit: Duration = .seconds(60), meanwhile: () async throws -> Void = {}) async throws {
     host.stop()
     running = []
     try await meanwhile()
-    try open()
+    try open(limit: limit)
   }
 
   /// Starts a program that has nothing open which another has.
@@ -398,12 +399,13 @@ private let mayHold: ConditionTrait = .enabled(
     let pid = try checkpointing.sleeper()
     _ = try checkpointing.host.hibernate("app")
     try await eventually("the dump") { standIn.calls == ["check", "dump"] }
-    try await checkpointing.restartHost()
+    try await checkpointing.restartHost(limit: .milliseconds(1))
     #expect(checkpointing.log.lines.contains { $0.hasPrefix("a checkpoint of 'app' is being made still") })
     #expect(checkpointing.hosted.entry()?.pids == [pid])
     let reason = "a checkpoint of it is being made"
     #expect(try checkpointing.host.suspend("app")?.reason == reason)
     #expect(try checkpointing.host.hibernate("app")?.reason == reason)
+    let group = try #require(checkpointing.hosted.entry()?.cgroup)
     try standIn.goOn()
     try await eventually("its end") {
       let entry = checkpointing.hosted.entry()
@@ -412,7 +414,11 @@ private let mayHold: ConditionTrait = .enabled(
         : entry?.notes.contains("no checkpoint of it was made: files: it has a door open") == true
     }
     #expect(checkpointing.files == (isMade ? ["app.checkpoint"] : []))
-    if !isMade { #expect(checkpointing.hosted.entry()?.state == "background" && !isStopped(pid)) }
+    if !isMade {
+      #expect(checkpointing.hosted.entry()?.state == "background")
+      // CRIU has frozen it again.
+      #expect(SystemFile.text(group + "/cgroup.freeze") == "0\n")
+    }
     try checkpointing.host.terminate("app")
     try await checkpointing.hosted.end()
   }

@@ -19,7 +19,8 @@ final class Hosted {
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
     devices: DeviceList? = nil, network: NetworkLimit = .none, storage: StorageLimit = .none,
     hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
-    checkpoints: CheckpointTool? = nil, checkpointLimit: Duration = .seconds(60), socket: String? = nil,
+    checkpoints: CheckpointTool? = nil,
+    checkpointLimits: (start: Duration, end: Duration) = (.seconds(60), .seconds(60)), socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers, starter: ProgramStarter? = nil,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
     log: @escaping @Sendable (String) -> Void = { _ in }, changed: (@Sendable ([AppChange]) -> Void)? = nil,
@@ -39,7 +40,7 @@ final class Hosted {
     (configuration.network, configuration.storage) = (network, storage)
     configuration.hibernatesAfter = hibernatesAfter
     (configuration.states, configuration.hasSwap, configuration.socket) = (states, hasSwap, socket)
-    (configuration.checkpoints, configuration.checkpointLimit) = (checkpoints, checkpointLimit)
+    (configuration.checkpoints, configuration.checkpointLimits) = (checkpoints, checkpointLimits)
     (configuration.log, configuration.changed) = (log, changed)
     (configuration.controllers, configuration.flush) = (controllers, flush)
     configuration.notified = notified

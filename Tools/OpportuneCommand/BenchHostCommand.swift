@@ -10,9 +10,9 @@ struct BenchHostCommand: MeasuringCommand {
     discussion: """
       front: redis-server is asked at a fixed rate, latency counted from the time that was intended, while gcc or stress-ng \
       runs behind it: alone, as a shell starts them, by nice and ionice, in a control group of the least weight, and as \
-      apps of a host. Contenders take turns. switches: from 'opportune front' to the first answer of a program of 256 MB. \
-      memory: in a control group that may use --mebibytes, four programs behind hold nearly all of it, and one in front \
-      takes a quarter: how long that takes, and who goes; alone, as a shell starts them (the kernel ends whom it likes), \
+      apps of a host. Contenders take turns. switches: from 'opportune front' to the first answer of a program of 256 MB; \
+      with --criu also of one that is in files. memory: in a control group that may use --mebibytes, four programs behind \
+      hold nearly all of it, and one in front takes a quarter: how long that takes, and who goes; alone, as a shell starts them (the kernel ends whom it likes), \
       with a swap file, and as suspended apps of a host, without swap (it terminates) and with it (it pages out). \
       idle: what the host takes while nothing happens.
 
@@ -35,6 +35,11 @@ struct BenchHostCommand: MeasuringCommand {
   @Option(help: "The limit of the memory figure, MiB, 256 to 65536.") var mebibytes = 1024
   @Option(help: "Seconds from when that is held to the start of the program in front, 0 to 60.")
   var pause: Double = 5
+  @Option(
+    help: ArgumentHelp(
+      "CRIU, for switches to a program that it has written to files; where there is no swap, as root.",
+      valueName: "file"), completion: .file())
+  var criu: String?
   @Option(help: "Where files are made, on the device that is meant, and removed.", completion: .directory)
   var folder = "/var/tmp"
   @OptionGroup var output: ReportOutput
@@ -54,6 +59,6 @@ struct BenchHostCommand: MeasuringCommand {
     try HostBenchOptions(
       figures: names(figure), loads: names(load), contenders: names(contender), seconds: seconds,
       repeats: repeats, rate: rate, apps: apps, mebibytes: mebibytes, pause: pause,
-      folder: folder)
+      criu: criu, folder: folder)
   }
 }

@@ -232,6 +232,9 @@ struct HostCommand: ParsableCommand {
         configuration.changed = { bus.tell($0) }
         configuration.notified = { bus.tell($0) }
       }
+      if sweep, let states = HostSocket.stateFolder(of: path) {
+        CheckpointTool.waitForEnds(in: states, limit: .seconds(60))
+      }
       let host = try ProcessHost(key: HostSocket.key(of: path), configuration: configuration)
       if sweep {
         let left = host.apps().map(\.id.printable)

@@ -207,11 +207,11 @@ int opp_host_is_confined(void);
 int opp_host_filter_lack(void);
 
 /*
- * Lets go of the pages of programs, libraries and other files that this process has mapped to read or
- * execute: what it needs again comes from the kernel's cache of files, by a page fault. No file is written,
- * and memory that was ever written stays. Returns the bytes that were resident there; -errno without /proc.
+ * Lets go of what is mapped of this program and its libraries and may not be written: what is needed again
+ * comes from the kernel's cache of files, by a page fault. Any thread. Returns how many bytes of code and
+ * constants there are, resident before or not.
  */
-int64_t opp_host_give_back_files(void);
+uint64_t opp_host_give_back_program(void);
 
 /* --- The warden ------------------------------------------------------------------------------- */
 

@@ -116,7 +116,8 @@ final class BackgroundLimits {
   static func whyNotLoaded(_ number: Int32) -> String {
     switch number {
     case EPERM, EACCES: "BPF programs need CAP_BPF and CAP_NET_ADMIN, which root has"
-    case ENOSYS, EINVAL: "this kernel has no BPF programs of control groups (CONFIG_CGROUP_BPF)"
+    case ENOSYS, EINVAL:
+      "this kernel has no such BPF programs of control groups (CONFIG_CGROUP_BPF; a rate needs Linux 5.8)"
     default: "the BPF program could not be loaded: \(errorText(number))"
     }
   }
@@ -161,7 +162,7 @@ package enum LimitSupport {
 
   static func lack(inGroup group: String?) -> String? {
     guard let group, access(group, W_OK) == 0 else { return BackgroundLimits.noGroupWhy }
-    for program in [BackgroundLimits.Program.devices(.standard), .network] {
+    for program in [BackgroundLimits.Program.devices(.standard), .network, .fastNetwork(.least)] {
       for limit in program.limits {
         let number = program.load(limit)
         guard number >= 0 else { return BackgroundLimits.whyNotLoaded(-number) }

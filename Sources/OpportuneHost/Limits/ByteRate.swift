@@ -6,7 +6,10 @@ package struct ByteRate: Sendable, Hashable {
 
   /// Less would hold a single request, or 64 KiB that a socket sends at once, for seconds.
   private static let possible: ClosedRange<UInt64> = 64 << 10...1 << 40
+  static let least = ByteRate(possible.lowerBound)
   package static let expected = "bytes a second, as 500K, 20M or 1G, 64K to 1024G"
+
+  private init(_ bytesPerSecond: UInt64) { self.bytesPerSecond = bytesPerSecond }
 
   /// Reads a rate as `20M`; K, M and G are powers of 1024.
   ///

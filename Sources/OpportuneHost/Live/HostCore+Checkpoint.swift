@@ -104,13 +104,15 @@ extension HostCore {
     configuration.log("no checkpoint of '\(app.name)' was made: \(why)")
     watch(app)  // its end was not looked at meanwhile
     guard apps[app.name] === app else { return }
+    // CRIU has frozen it again, unless somebody has killed that.
+    let runs = system.state(of: app.id)?.mayExecute == true
     do throws(ProcessHostError) {
+      if runs { try app.group.thaw() }  // a host before had begun it
       switch pending.goesOn {
       case true?: try bringForward(app.name)
       case false?: try resume(app.name)
-      case nil where system.state(of: app.id)?.mayExecute == true: break  // a host before had begun it
+      case nil where runs: break
       case nil:
-        // CRIU has frozen it again, unless somebody has killed that.
         try app.group.freeze(within: configuration.freezeLimit)
         _ = try hibernateSuspended(app, lockPolicy(of: app))
       }
@@ -270,9 +272,11 @@ extension HostCore {
   func followCheckpoint(of app: HostedProcess) {
     guard let checkpoints, let kept = checkpoints.takeBegun(app.name) else { return }
     let (run, wakeUp, folder) = (CheckpointRun(isRestore: false), self.wakeUp, checkpoints.path(app.name))
-    app.checkpoint = PendingCheckpoint(run: run, kept: kept, notPagedOut: "a host before has begun that")
+    app.checkpoint = PendingCheckpoint(
+      run: run, kept: kept, notPagedOut: "a host before has begun that",
+      goesOn: system.state(of: app.id)?.isForeground == true ? true : nil)
     runAside {
-      _ = CheckpointTool.waitForEnd(in: folder, limit: nil)
+      _ = CheckpointTool.waitForEnd(in: folder, until: nil)
       run.end(
         CheckpointTool.hasDumped(to: folder)
           ? .done : .failed(CheckpointTool.dumpFailure(in: folder) ?? "CRIU ended before it was done"))
@@ -280,8 +284,9 @@ extension HostCore {
     }
   }
 
-  func settleRestores() {
-    checkpoints?.settleRestores(limit: configuration.checkpointLimit) { name in
+  /// Before its apps are looked at.
+  func settleCheckpoints() {
+    checkpoints?.settle(limit: configuration.checkpointLimits.start, log: configuration.log) { name in
       guard let group = try? maker.tree?.group(name) else { return }
       try? group.kill()
       group.remove()
@@ -305,7 +310,7 @@ extension HostCore {
   /// checkpoint; an app that was to come back stays in its files.
   func leaveCheckpoints() {
     guard let checkpoints else { return }
-    let end = Date() + configuration.checkpointLimit / .seconds(1)
+    let end = Date() + configuration.checkpointLimits.end / .seconds(1)
     for app in apps.values {
       guard let pending = app.checkpoint else { continue }
       app.checkpoint = nil
@@ -320,11 +325,14 @@ extension HostCore {
       }
     }
     for (name, pending) in restores {
-      if !pending.run.wait(until: end) {
-        try? pending.group.kill()  // CRIU is in it
-        pending.run.wait()
+      if pending.run.wait(until: end) {
+        if pending.run.outcome == .done { checkpoints.remove(name) }
+      } else {
+        // CRIU is in it. It may have come to its end just now: what is killed stays in files anyhow.
+        try? pending.group.kill()
+        _ = pending.run.wait(until: Date() + 1)
+        CheckpointTool.forgetRestore(from: checkpoints.path(name))
       }
-      if pending.run.outcome == .done { checkpoints.remove(name) }
       if let child = child(pending.kept.root) { LeftChildren.leave(child) }
     }
     restores = [:]

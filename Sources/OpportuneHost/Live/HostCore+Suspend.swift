@@ -174,7 +174,10 @@ extension HostCore {
   /// Its time in background is over. Where its locks keep it, it stays until it comes there anew.
   func backgroundIsOver(_ app: HostedProcess) {
     app.backgroundEnd = nil
-    do throws(ProcessHostError) { _ = try suspend(app.name) } catch { app.note([error.message]) }
+    do throws(ProcessHostError) {
+      let wait = try suspend(app.name)?.wait
+      if app.checkpoint != nil, let wait { app.backgroundEnd = now + wait }
+    } catch { app.note([error.message]) }
   }
 
   /// - Parameter exemption: `nil`: it may be suspended again, also where its manifest says no.

@@ -103,7 +103,7 @@ final class HostCore {
   /// The apps of a host before are this one's.
   private func takeLeftovers() {
     LeftChildren.reap()
-    settleRestores()
+    settleCheckpoints()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
     let groups = leftovers.compactMap(\.group.cgroup)
@@ -128,7 +128,10 @@ final class HostCore {
         if name == left.name { followCheckpoint(of: app) }
       }
     }
-    checkpoints?.settleBegun(limit: configuration.checkpointLimit, log: configuration.log)
+    for name in checkpoints?.begun.keys.sorted() ?? [] {
+      configuration.log(
+        "CRIU is at work on a checkpoint of '\(name)', no app of this host: the next looks again")
+    }
     for name in (states?.runs ?? [:]).keys { undeclare(name) }
   }
 

@@ -278,8 +278,8 @@ package struct HostConfiguration: Sendable {
   package var usesCPUGroups = true
   /// Whether memory is counted by a control group where that may be.
   package var usesMemoryGroups = true
-  /// How long a host that starts, or ends, waits for CRIU.
-  package var checkpointLimit = Duration.seconds(5)
+  /// How long a host waits for what CRIU is at, in all, when it starts, and when it ends.
+  package var checkpointLimits = (start: Duration.seconds(5), end: Duration.seconds(60))
   /// Has files and folders outlive a loss of power.
   package var flush: @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush
   /// What is to be handed down to groups of version 2; a test takes what the machine has.

@@ -28,7 +28,7 @@ package struct HostManifest: Sendable, Hashable {
   package var locks: LockPolicy.Answer?
   /// Whether it may open in background what the host takes from others there.
   package var keepsDevices = false
-  /// Whether it has no network in background; `nil`: as the host says.
+  /// What it has of the network in background; `nil`: as the host says.
   package var network: NetworkLimit?
   /// How fast it reads and writes in background; `nil`: as the host says.
   package var storage: StorageLimit?

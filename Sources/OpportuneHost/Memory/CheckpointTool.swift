@@ -78,24 +78,26 @@ package struct CheckpointTool: Sendable {
 
   // MARK: What a host before has started
 
-  /// What is locked while CRIU is at work in a folder: its standard input, which nobody else has open. So a
-  /// host that comes after one that was killed knows of it, by no number of a process.
+  /// What is locked while CRIU is at work in a folder: its standard input, which nobody has open but CRIU and
+  /// who is about to become it. So a host that comes after one that was killed knows of it, by no number of a
+  /// process.
   private static let held = "/at-work"
   private static let (dumpLog, restoreLog) = ("dump.log", "restore.log")
+  /// What CRIU writes at its end, once the processes have gone or are there.
+  private static let (dumped, restored) = ("/stats-dump", "/stats-restore")
 
   /// Waits until CRIU is at work in a folder no longer.
   ///
-  /// - Parameter limit: `nil`: however long that takes.
+  /// - Parameter end: `nil`: however long that takes.
   /// - Returns: whether that came about.
-  static func waitForEnd(in folder: String, limit: Duration?) -> Bool {
+  static func waitForEnd(in folder: String, until end: ContinuousClock.Instant?) -> Bool {
     let file = open(folder + held, O_RDWR | O_CLOEXEC)
-    guard file >= 0 else { return true }
+    guard file >= 0 else { return errno == ENOENT }
     defer { close(file) }
-    guard let limit else {
-      while flock(file, LOCK_EX) != 0, errno == EINTR {}
+    guard let end else {
+      while flock(file, LOCK_EX) != 0 { guard errno == EINTR else { return false } }
       return true
     }
-    let end = ContinuousClock.now + limit
     while flock(file, LOCK_EX | LOCK_NB) != 0 {
       guard ContinuousClock.now < end else { return false }
       usleep(1000)
@@ -103,17 +105,34 @@ package struct CheckpointTool: Sendable {
     return true
   }
 
-  /// Whether it has made a checkpoint there and ended the processes. It tells how long that took at its end.
-  static func hasDumped(to folder: String) -> Bool { SystemFile.exists(folder + "/stats-dump") }
+  /// Waits until CRIU is at work in no folder of a host's: it freezes again what it fails to dump.
+  ///
+  /// - Parameters:
+  ///   - states: the host's folder of states.
+  ///   - limit: for all of them.
+  package static func waitForEnds(in states: String, limit: Duration) {
+    let end = ContinuousClock.now + limit
+    for name in SystemFile.names(in: states) { _ = waitForEnd(in: states + "/" + name, until: end) }
+  }
+
+  /// Whether it has made a checkpoint there and ended the processes.
+  static func hasDumped(to folder: String) -> Bool { SystemFile.exists(folder + dumped) }
 
   /// Why it has not, if it says so.
   static func dumpFailure(in folder: String) -> String? { reason(in: folder + "/" + dumpLog) }
 
   /// Whether it has made the processes again.
-  static func hasRestored(from folder: String) -> Bool { SystemFile.exists(folder + "/stats-restore") }
+  static func hasRestored(from folder: String) -> Bool { SystemFile.exists(folder + restored) }
 
-  /// Whether it has begun to.
-  static func hasBegunRestore(from folder: String) -> Bool { SystemFile.exists(folder + "/" + restoreLog) }
+  /// Whether it has begun to, or may be about to.
+  static func mayBeRestoring(from folder: String) -> Bool {
+    SystemFile.exists(folder + "/" + restoreLog) || !waitForEnd(in: folder, until: .now)
+  }
+
+  /// What it had made again is ended, and in its files alone.
+  static func forgetRestore(from folder: String) {
+    for name in ["/" + restoreLog, restored] { unlink(folder + name) }
+  }
 
   // MARK: The program
 
@@ -124,13 +143,17 @@ package struct CheckpointTool: Sendable {
     let nothing = open("/dev/null", O_RDWR | O_CLOEXEC)
     defer { if nothing >= 0 { close(nothing) } }
     let input = folder.map { open($0 + held, O_RDWR | O_CREAT | O_CLOEXEC, 0o600) } ?? nothing
-    if folder != nil { flock(input, LOCK_EX | LOCK_NB) }
+    if let folder, input < 0 || flock(input, LOCK_EX | LOCK_NB) != 0 {
+      let error = errno
+      if input >= 0 { close(input) }
+      return "'\(folder + held)' could not be locked: \(errorText(error))"
+    }
     let output = inherits ? -1 : nothing
     let (pid, pidfd, lack) = ProgramFile.start(
       path, [path] + arguments, environment: ownEnvironment(), folder: "/", group: group, entrance: entrance,
       descriptors: [input, output, output], by: starter)
-    // The lock is held by whoever has it open, from here on CRIU alone.
-    if folder != nil, input >= 0 { close(input) }
+    // The lock is that of whoever has it open, from here on CRIU's.
+    if folder != nil { close(input) }
     if let lack { return "the host's process opportune-start \(lack.message)" }
     guard pid > 0 else { return "'\(path.printable)' could not be started: \(errorText(-pid))" }
     defer { close(pidfd) }

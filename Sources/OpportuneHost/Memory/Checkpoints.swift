@@ -75,30 +75,36 @@ final class Checkpoints {
     all[name] = Checkpoint(kept: kept, note: "a checkpoint of it was made under a host before")
   }
 
-  /// What a host before has begun of an app whose processes are there; the caller looks what becomes of it.
+  /// What a host before has begun and CRIU is at still, of an app that is there; the caller looks what
+  /// becomes of it.
   func takeBegun(_ name: String) -> Kept? { begun.removeValue(forKey: name) }
 
-  /// The rest of that: the processes are gone, so CRIU is at its end, or nearly.
-  func settleBegun(limit: Duration, log: (String) -> Void) {
-    for (name, kept) in begun {
-      if CheckpointTool.waitForEnd(in: path(name), limit: limit), CheckpointTool.hasDumped(to: path(name)) {
+  /// Looks what became of what a host before had begun; before its apps are looked at, since CRIU freezes
+  /// again what it fails to dump. What CRIU is at still stays begun.
+  ///
+  /// - Parameters:
+  ///   - limit: how long it is waited for in all.
+  ///   - log: told what is of no use, and removed.
+  ///   - end: ends what there is of an app that was being made again, CRIU with it.
+  func settle(limit: Duration, log: (String) -> Void, end: (String) -> Void) {
+    let deadline = ContinuousClock.now + limit
+    for name in all.keys where CheckpointTool.mayBeRestoring(from: path(name)) {
+      let isOver = CheckpointTool.waitForEnd(in: path(name), until: deadline)
+      if isOver, CheckpointTool.hasRestored(from: path(name)) {
+        remove(name)
+      } else {
+        end(name)
+        CheckpointTool.forgetRestore(from: path(name))
+      }
+    }
+    for (name, kept) in begun where CheckpointTool.waitForEnd(in: path(name), until: deadline) {
+      begun[name] = nil
+      if CheckpointTool.hasDumped(to: path(name)) {
         rename(path(name) + Self.newFile, path(name) + Self.file)
         keepLeft(name, kept)
       } else {
         drop(name, log)
       }
-    }
-    begun = [:]
-  }
-
-  /// Those of which a host before had begun to make the processes again, and is there no longer: they have
-  /// come back, and have no checkpoint, or never run.
-  ///
-  /// - Parameter end: ends what there is of such an app, CRIU with it.
-  func settleRestores(limit: Duration, end: (String) -> Void) {
-    for name in all.keys where CheckpointTool.hasBegunRestore(from: path(name)) {
-      let isOver = CheckpointTool.waitForEnd(in: path(name), limit: limit)
-      if isOver, CheckpointTool.hasRestored(from: path(name)) { remove(name) } else { end(name) }
     }
   }
 
@@ -116,6 +122,9 @@ final class Checkpoints {
   /// - Throws: ``ProcessHostError``: `system`.
   func prepare(_ name: String, _ kept: Kept) throws(ProcessHostError) -> String {
     let path = path(name)
+    guard begun[name] == nil else {
+      throw ProcessHostError(.system("CRIU is at work in '\(path)' still, for a host before", EBUSY))
+    }
     remove(name)
     guard mkdir(path, 0o700) == 0 else {
       throw ProcessHostError(.system("the folder '\(path)' of a checkpoint could not be made", errno))

@@ -5,6 +5,6 @@ package enum StartPages {
   /// Lets go of it: what the host needs again comes from the kernel's cache of files at the next use, and
   /// most is never needed again. Any thread; takes some milliseconds.
   ///
-  /// - Returns: bytes that were resident; 0 where the kernel does not tell.
-  @discardableResult package static func giveBack() -> UInt64 { UInt64(max(0, opp_host_give_back_files())) }
+  /// - Returns: bytes of code and constants, resident before or not.
+  @discardableResult package static func giveBack() -> UInt64 { opp_host_give_back_program() }
 }

@@ -18,13 +18,15 @@ package struct HostBenchOptions: Sendable {
   let mebibytes: Int
   /// Seconds from when all is held to the start of the program in front.
   let pause: Double
+  /// The file of the command that makes checkpoints; `nil`: they are not measured.
+  let criu: String?
   let folder: String
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
   package init(
     figures: [String] = [], loads: [String] = [], contenders: [String] = [], seconds: Double = 10,
     repeats: Int = 3, rate: Int = 2000, apps: Int = 200, mebibytes: Int = 1024,
-    pause: Double = 5, folder: String = "/var/tmp"
+    pause: Double = 5, criu: String? = nil, folder: String = "/var/tmp"
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     self.loads = try BenchError.figures(ReportTable.unique(loads), of: "--load")
@@ -35,6 +37,7 @@ package struct HostBenchOptions: Sendable {
     self.apps = try BenchError.check(apps, "--apps", 1...2000)
     self.mebibytes = try BenchError.check(mebibytes, "--mebibytes", 256...65_536)
     self.pause = try BenchError.check(pause, "--pause", 0...60)
+    self.criu = criu
     self.folder = try BenchError.checkFolder(folder)
   }
 
@@ -71,7 +74,13 @@ package struct HostBench: BlockingBench {
       }
       switch figure {
       case .front: report.front = try measureFront(folder.path, &report.skipped)
-      case .switches: report.results += try measureSwitches(folder.path)
+      case .switches:
+        report.results += try measureSwitches(folder.path)
+        if let criu = options.criu {
+          if !isInterrupted() { report.results += try measureCheckpoints(folder.path, by: criu) }
+        } else {
+          report.skipped.append("checkpoints of switches: --criu names no command that makes them")
+        }
       case .memory: report.memory = try measureMemory(folder.path, &report.skipped)
       case .idle: report.results += try measureIdle(folder.path)
       }

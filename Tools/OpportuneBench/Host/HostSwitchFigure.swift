@@ -3,7 +3,7 @@ import OpportuneBase
 
 extension HostBench {
   /// Keys of each of the two programs that are switched between: 256 MB.
-  private static let keysOfSwitched = 262_144
+  static let keysOfSwitched = 262_144
   /// Where a program is that is brought to the front.
   private enum Place: String, CaseIterable {
     case suspended, hibernated

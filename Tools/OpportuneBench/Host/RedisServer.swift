@@ -9,6 +9,16 @@ final class RedisServer {
   let socket: String
   private let program: HostedProgram
 
+  /// - Parameter folder: for its socket, its file and what it says, all by its name.
+  static func words(in folder: String, named name: String) -> [String] {
+    [
+      "redis-server", "--port", "0", "--unixsocket", socket(in: folder, named: name), "--dir", folder,
+      "--dbfilename", "\(name).rdb", "--save", "", "--enable-debug-command", "yes",
+    ]
+  }
+
+  static func socket(in folder: String, named name: String) -> String { "\(folder)/\(name).sock" }
+
   /// Starts it, and waits until it has `keys`.
   ///
   /// - Parameters:
@@ -18,25 +28,25 @@ final class RedisServer {
   init(_ prefix: [String] = [], in folder: String, named name: String, keys: Int, restores: Bool = false)
     throws
   {
-    socket = "\(folder)/\(name).sock"
-    program = try HostedProgram(
-      prefix + [
-        "redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--dbfilename", "\(name).rdb",
-        "--save", "", "--enable-debug-command", "yes",
-      ], output: "\(folder)/\(name).log")
+    socket = Self.socket(in: folder, named: name)
+    let log = "\(folder)/\(name).log"
+    program = try HostedProgram(prefix + Self.words(in: folder, named: name), output: log)
+    try Self.waitUntilUp(socket, keys: restores ? nil : keys, log: log)
+  }
+
+  /// - Parameters:
+  ///   - keys: so many it is given first; `nil`: it has its own.
+  ///   - log: what it says.
+  static func waitUntilUp(_ socket: String, keys: Int?, log: String) throws {
     let deadline = SystemClock.now() + 60_000_000_000
     while true {
       if let connection = try? RedisConnection(socket) {
         // One that still reads its file answers with an error.
-        if restores || connection.ask("DEBUG POPULATE \(keys) key \(Self.valueBytes)") == "+OK",
-          connection.ask("GET key:0")?.hasPrefix("$") == true
-        {
-          return
-        }
+        let isFilled = keys.map { connection.ask("DEBUG POPULATE \($0) key \(valueBytes)") == "+OK" } ?? true
+        if isFilled, connection.ask("GET key:0")?.hasPrefix("$") == true { return }
       }
       guard SystemClock.now() < deadline else {
-        throw BenchError(
-          .unavailable, "redis-server did not come up: \(TextFile.read("\(folder)/\(name).log") ?? "")")
+        throw BenchError(.unavailable, "redis-server did not come up: \(TextFile.read(log) ?? "")")
       }
       SystemClock.sleep(until: SystemClock.now() + 200_000)
     }
