@@ -89,6 +89,7 @@ is_present() {
   libglib2.0-bin) command -v gdbus >/dev/null ;;
   xvfb) command -v Xvfb >/dev/null ;;
   gpsd) [[ -x /usr/sbin/gpsd ]] ;; # not in everyone's path
+  iproute2) [[ -x /sbin/ip ]] ;;
   *) command -v "$1" >/dev/null ;;
   esac
 }

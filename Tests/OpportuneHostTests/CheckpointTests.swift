@@ -293,6 +293,22 @@ private let mayHold: ConditionTrait = .enabled(
   }
 
   // R-LIFE-07
+  @Test(mayHold) func whatCouldNotBeStartedLosesNothing() async throws {
+    let standIn = try StandIn()
+    try standIn.put("done")
+    let checkpointing = try Checkpointing(standIn.path)
+    _ = try checkpointing.sleeper()
+    try await checkpointing.hibernate()
+    chmod(standIn.path, 0o644)
+    let error = #expect(throws: ProcessHostError.self) { try checkpointing.host.bringForward("app") }
+    #expect(error?.message.contains("could not be started: Permission denied") == true)
+    #expect(checkpointing.hosted.entry()?.hibernatedBy == .checkpoint)
+    #expect(checkpointing.files == ["app.checkpoint"])
+    try checkpointing.host.terminate("app")
+    try await checkpointing.hosted.end()
+  }
+
+  // R-LIFE-07
   @Test(mayHold) func whoseNumberAnotherHasStaysInFilesUntilThatIsFree() async throws {
     let standIn = try StandIn()
     for name in ["done", "lives"] { try standIn.put(name) }

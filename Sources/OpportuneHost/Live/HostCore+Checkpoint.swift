@@ -200,8 +200,7 @@ extension HostCore {
     let group = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     let entrance = memory?.entrance.map { open($0, O_WRONLY | O_CLOEXEC) } ?? -1
     defer { for one in [group, entrance] where one >= 0 { close(one) } }
-    let failure = tool.restore(from: folder, inherited: kept.inherited, group: group, entrance: entrance)
-    return failure.map { .failed($0) } ?? .done
+    return tool.restore(from: folder, inherited: kept.inherited, group: group, entrance: entrance)
   }
 
   /// A process has its number until its parent has seen its end, which may still come.

@@ -29,7 +29,7 @@ package struct CheckpointTool: Sendable {
       lack = "only root's host makes checkpoints"
       return
     }
-    lack = Self.run(self.path, ["check"], starter, folder: nil, log: "").map {
+    lack = Self.run(self.path, ["check"], starter, folder: nil, log: "").failure.map {
       "'\(path.printable) check' fails: \($0)"
     }
   }
@@ -56,7 +56,8 @@ package struct CheckpointTool: Sendable {
       path,
       ["dump", "-t", "\(root)", "-D", folder, "-o", Self.dumpLog, "--freeze-cgroup", group] + Self.terms
         + sockets.flatMap { ["--external", $0] },
-      starter, folder: folder, log: Self.dumpLog)
+      starter, folder: folder, log: Self.dumpLog
+    ).failure
   }
 
   /// Makes the processes again, in the groups in which it is started itself; the first is this process's
@@ -66,8 +67,9 @@ package struct CheckpointTool: Sendable {
   ///   - inherited: descriptors of this process that stand for what the program had, as `fd[1]:pipe:[77]`.
   ///   - group: a descriptor of the folder of the control group; -1: none.
   ///   - entrance: a descriptor by which a group of version 1 is entered; -1: none.
-  /// - Returns: `nil`: it is done; else the reason why not.
-  func restore(from folder: String, inherited: [String], group: Int32, entrance: Int32) -> String? {
+  func restore(
+    from folder: String, inherited: [String], group: Int32, entrance: Int32
+  ) -> CheckpointRun.Outcome {
     Self.run(
       path,
       ["restore", "-D", folder, "-o", Self.restoreLog, "--restore-detached", "--restore-sibling"] + Self.terms
@@ -139,14 +141,14 @@ package struct CheckpointTool: Sendable {
   private static func run(
     _ path: String, _ arguments: [String], _ starter: ProgramStarter?, folder: String?, log: String,
     group: Int32 = -1, entrance: Int32 = -1, inherits: Bool = false
-  ) -> String? {
+  ) -> CheckpointRun.Outcome {
     let nothing = open("/dev/null", O_RDWR | O_CLOEXEC)
     defer { if nothing >= 0 { close(nothing) } }
     let input = folder.map { open($0 + held, O_RDWR | O_CREAT | O_CLOEXEC, 0o600) } ?? nothing
     if let folder, input < 0 || flock(input, LOCK_EX | LOCK_NB) != 0 {
       let error = errno
       if input >= 0 { close(input) }
-      return "'\(folder + held)' could not be locked: \(errorText(error))"
+      return .notNow("'\(folder + held)' could not be locked: \(errorText(error))")
     }
     let output = inherits ? -1 : nothing
     let (pid, pidfd, lack) = ProgramFile.start(
@@ -154,8 +156,8 @@ package struct CheckpointTool: Sendable {
       descriptors: [input, output, output], by: starter)
     // The lock is that of whoever has it open, from here on CRIU's.
     if folder != nil { close(input) }
-    if let lack { return "the host's process opportune-start \(lack.message)" }
-    guard pid > 0 else { return "'\(path.printable)' could not be started: \(errorText(-pid))" }
+    if let lack { return .notNow("the host's process opportune-start \(lack.message)") }
+    guard pid > 0 else { return .notNow("'\(path.printable)' could not be started: \(errorText(-pid))") }
     defer { close(pidfd) }
     var status: Int32 = 0
     var reaped: Int32 = 0
@@ -164,9 +166,9 @@ package struct CheckpointTool: Sendable {
       poll(&polled, 1, -1)
       reaped = opp_host_reap(pidfd, &status)
     }
-    if reaped == 1, status == 0 { return nil }
-    return folder.flatMap { reason(in: $0 + "/" + log) }
-      ?? (status & 0x7f == 0 ? "it ended with status \(status >> 8)" : "signal \(status & 0x7f) ended it")
+    if reaped == 1, status == 0 { return .done }
+    let why = status & 0x7f == 0 ? "it ended with status \(status >> 8)" : "signal \(status & 0x7f) ended it"
+    return .failed(folder.flatMap { reason(in: $0 + "/" + log) } ?? why)
   }
 
   /// The first error that it tells: others follow of that. It may begin with one of a limit of its own, which
@@ -190,6 +192,14 @@ final class CheckpointRun: @unchecked Sendable {
     case failed(String)
     /// Nothing was tried, as that cannot succeed now; why.
     case notNow(String)
+
+    /// For people; `nil`: it is done.
+    var failure: String? {
+      switch self {
+      case .done: nil
+      case .failed(let why), .notNow(let why): why
+      }
+    }
   }
 
   /// Of processes that are made again, and not ended.
