@@ -13,6 +13,7 @@ import ToolSupport
     #expect(throws: BenchError.self) { try HostBenchOptions(contenders: ["nobody"]) }
     #expect(throws: BenchError.self) { try HostBenchOptions(seconds: 0.4) }
     #expect(throws: BenchError.self) { try HostBenchOptions(repeats: 0) }
+    #expect(throws: BenchError.self) { try HostBenchOptions(criu: "/nowhere/criu") }
     for rate in [99, 20_001] { #expect(throws: BenchError.self) { try HostBenchOptions(rate: rate) } }
     for apps in [0, 2001] { #expect(throws: BenchError.self) { try HostBenchOptions(apps: apps) } }
     for mebibytes in [255, 65_537] {

@@ -70,6 +70,12 @@ package struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     return path
   }
 
+  static func checkProgram(_ path: String, _ option: String) throws(BenchError) {
+    guard access(path, X_OK) == 0 else {
+      throw .invalid(option, path, expected: "a file that may be executed")
+    }
+  }
+
   /// That each of so many repeats within so many seconds has a window of some length.
   static func checkWindow(_ seconds: Double, _ repeats: Int, least: Double) throws(BenchError) {
     guard seconds / Double(repeats) >= least else {

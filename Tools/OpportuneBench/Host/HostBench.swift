@@ -37,6 +37,7 @@ package struct HostBenchOptions: Sendable {
     self.apps = try BenchError.check(apps, "--apps", 1...2000)
     self.mebibytes = try BenchError.check(mebibytes, "--mebibytes", 256...65_536)
     self.pause = try BenchError.check(pause, "--pause", 0...60)
+    if let criu { try BenchError.checkProgram(criu, "--criu") }
     self.criu = criu
     self.folder = try BenchError.checkFolder(folder)
   }
