@@ -59,13 +59,12 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attributes) {
     return result < 0 ? -errno : (int)result;
 }
 
-static int load(
-    enum bpf_prog_type type, uint32_t attach_type, const struct bpf_insn *program, size_t count,
-    const char *name) {
+static int load(opp_host_limit limit, const struct bpf_insn *program, size_t count, const char *name) {
     union bpf_attr attributes;
     memset(&attributes, 0, sizeof attributes);
-    attributes.prog_type = type;
-    attributes.expected_attach_type = attach_type;
+    attributes.prog_type =
+        limit == opp_host_limit_of_devices ? BPF_PROG_TYPE_CGROUP_DEVICE : BPF_PROG_TYPE_CGROUP_SKB;
+    attributes.expected_attach_type = types[limit];
     attributes.insns = (uint64_t)(uintptr_t)program;
     attributes.insn_cnt = (uint32_t)count;
     attributes.license = (uint64_t)(uintptr_t) "Apache-2.0";
@@ -100,7 +99,7 @@ int opp_host_limit_devices(const opp_host_device *denied, size_t count) {
     }
     program[length++] = SET(BPF_REG_0, allowed);
     program[length++] = END;
-    return load(BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, program, length, "opp_devices");
+    return load(opp_host_limit_of_devices, program, length, "opp_devices");
 }
 
 int opp_host_limit_network(opp_host_limit direction) {
@@ -111,8 +110,7 @@ int opp_host_limit_network(opp_host_limit direction) {
         SET(BPF_REG_0, allowed),
         END,
     };
-    return load(
-        BPF_PROG_TYPE_CGROUP_SKB, types[direction], program, sizeof program / sizeof *program, "opp_network");
+    return load(direction, program, sizeof program / sizeof *program, "opp_network");
 }
 
 /* A number of 64 bits for each group and direction to which the program is attached, zero at first. */
@@ -164,8 +162,7 @@ int opp_host_slow_network(uint64_t rate, opp_host_limit direction) {
         SET(BPF_REG_0, allowed),
         END,
     };
-    result = load(
-        BPF_PROG_TYPE_CGROUP_SKB, types[direction], program, sizeof program / sizeof *program, "opp_slow");
+    result = load(direction, program, sizeof program / sizeof *program, "opp_slow");
     close(storage); /* the program keeps it */
     return result;
 }

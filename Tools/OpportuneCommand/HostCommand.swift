@@ -158,17 +158,18 @@ struct HostCommand: ParsableCommand {
   }
 
   private func storageLimit() throws -> StorageLimit {
-    guard let limit = StorageLimit(backgroundStorage) else {
-      throw ValidationError(
-        "--background-storage is '\(backgroundStorage)': expected \(StorageLimit.expected)")
-    }
-    return limit
+    try limit("--background-storage", backgroundStorage, StorageLimit.expected, StorageLimit.init)
   }
 
   private func networkLimit() throws -> NetworkLimit {
-    guard let limit = NetworkLimit(backgroundNetwork) else {
-      throw ValidationError(
-        "--background-network is '\(backgroundNetwork)': expected \(NetworkLimit.expected)")
+    try limit("--background-network", backgroundNetwork, NetworkLimit.expected, NetworkLimit.init)
+  }
+
+  private func limit<Limit>(
+    _ option: String, _ text: String, _ expected: String, _ read: (String) -> Limit?
+  ) throws -> Limit {
+    guard let limit = read(text) else {
+      throw ValidationError("\(option) is '\(text)': expected \(expected)")
     }
     return limit
   }

@@ -178,8 +178,9 @@ int opp_host_limit_devices(const opp_host_device *_Nonnull denied, size_t count)
 int opp_host_limit_network(opp_host_limit direction);
 
 /*
- * A program that drops those above a rate in bytes a second, headers included, for each group by itself; a
- * tenth of a second's worth may come at once. -EINVAL for no rate. Otherwise as opp_host_limit_network.
+ * A program that drops those above a rate in bytes a second, headers included, for each group by itself;
+ * what a quarter of a second gives may come at once. -EINVAL for no rate. Otherwise as
+ * opp_host_limit_network.
  */
 int opp_host_slow_network(uint64_t rate, opp_host_limit direction);
 

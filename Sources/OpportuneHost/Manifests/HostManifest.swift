@@ -177,26 +177,12 @@ extension HostManifest {
       }
       self.folder = path
     }
-    if let locks {
-      guard let answer = LockPolicy.Answer(rawValue: locks) else {
-        throw ValueError(locks, "refuse, terminate or ignore").at(prefix + "Locks", in: file)
-      }
-      self.locks = answer
-    }
+    self.locks = try read(
+      locks, prefix + "Locks", "refuse, terminate or ignore", LockPolicy.Answer.init(rawValue:))
     isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
     keepsDevices = try allows(devices, prefix + "Devices") ?? false
-    if let network {
-      guard let limit = NetworkLimit(network) else {
-        throw ValueError(network, NetworkLimit.expected).at(prefix + "Network", in: file)
-      }
-      self.network = limit
-    }
-    if let storage {
-      guard let limit = StorageLimit(storage) else {
-        throw ValueError(storage, StorageLimit.expected).at(prefix + "Storage", in: file)
-      }
-      self.storage = limit
-    }
+    self.network = try read(network, prefix + "Network", NetworkLimit.expected, NetworkLimit.init)
+    self.storage = try read(storage, prefix + "Storage", StorageLimit.expected, StorageLimit.init)
     if let grace {
       guard (0.1...3600).contains(grace) else {
         throw ValueError("\(grace)", "0.1 to 3600 seconds").at(prefix + "GraceSeconds", in: file)
@@ -209,11 +195,16 @@ extension HostManifest {
   private func allows(
     _ value: String?, _ key: String, otherwise: String = "deny"
   ) throws(HostManifestError) -> Bool? {
-    guard let value else { return nil }
-    guard value == "allow" || value == otherwise else {
-      throw ValueError(value, "allow or \(otherwise)").at(key, in: file)
-    }
-    return value == "allow"
+    try read(value, key, "allow or \(otherwise)") { $0 == "allow" ? true : $0 == otherwise ? false : nil }
+  }
+
+  /// - Returns: `nil` where there is no text.
+  private func read<Value>(
+    _ text: String?, _ key: String, _ expected: String, _ make: (String) -> Value?
+  ) throws(HostManifestError) -> Value? {
+    guard let text else { return nil }
+    guard let value = make(text) else { throw ValueError(text, expected).at(key, in: file) }
+    return value
   }
 
   // MARK: Desktop entries

@@ -34,6 +34,7 @@ final class Checkpoints {
   /// Of what is known beside; with the second name until the checkpoint is made.
   private static let file = "/opportune.json"
   private static let newFile = file + ".new"
+  private static let leftNote = "a checkpoint of it was made under a host before"
 
   static let boot = SystemFile.text("/proc/sys/kernel/random/boot_id").map {
     String($0.prefix { $0 != "\n" })
@@ -57,7 +58,11 @@ final class Checkpoints {
         remove(name)
         continue
       }
-      if made == nil { begun[name] = kept } else { keepLeft(name, kept) }
+      if made == nil {
+        begun[name] = kept
+      } else {
+        all[name] = Checkpoint(kept: kept, note: Self.leftNote)
+      }
     }
   }
 
@@ -69,10 +74,6 @@ final class Checkpoints {
   private func drop(_ name: String, _ log: (String) -> Void) {
     log("a checkpoint of '\(name)' that was not at its end when a host ended is removed")
     remove(name)
-  }
-
-  private func keepLeft(_ name: String, _ kept: Kept) {
-    all[name] = Checkpoint(kept: kept, note: "a checkpoint of it was made under a host before")
   }
 
   /// What a host before has begun and CRIU is at still, of an app that is there; the caller looks what
@@ -100,8 +101,7 @@ final class Checkpoints {
     for (name, kept) in begun where CheckpointTool.waitForEnd(in: path(name), until: deadline) {
       begun[name] = nil
       if CheckpointTool.hasDumped(to: path(name)) {
-        rename(path(name) + Self.newFile, path(name) + Self.file)
-        keepLeft(name, kept)
+        keep(name, kept, note: Self.leftNote)
       } else {
         drop(name, log)
       }

@@ -41,13 +41,9 @@ extension HostBench {
         case .hibernated: left.append(Double(try daemon.hibernate(names[index])) / 1e6)
         case .background: break
         }
-        let begin = SystemClock.now()
-        try daemon.ask(.front, names[index])
-        returned.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
-        guard try RedisConnection(servers[index].socket).ask("GET key:\(number)") != nil else {
-          throw BenchError(.workLost, "a program that came to the front does not answer")
-        }
-        answered.append(Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
+        let times = try daemon.bringForward(names[index], answering: servers[index].socket, number)
+        returned.append(times.returned)
+        answered.append(times.answered)
       }
       results.append(.init("switches", "\(place.rawValue): in front", "us", returned))
       results.append(.init("switches", "\(place.rawValue): first answer", "us", answered))
@@ -65,5 +61,22 @@ extension HostBench {
     }
     results.append(.init("switches", "started anew, data from a file: first answer", "us", anew))
     return results.filter { $0.samples > 0 }
+  }
+}
+
+extension HostDaemon {
+  /// Brings an app forward that is a server, and asks it for a key.
+  ///
+  /// - Returns: microseconds until it was in front, and until its answer.
+  func bringForward(
+    _ name: String, answering socket: String, _ key: Int
+  ) throws -> (returned: Double, answered: Double) {
+    let begin = SystemClock.now()
+    try ask(.front, name)
+    let returned = Double(elapsed(from: begin, to: SystemClock.now())) / 1000
+    guard try RedisConnection(socket).ask("GET key:\(key)")?.hasPrefix("$") == true else {
+      throw BenchError(.workLost, "'\(name)' came to the front and does not answer")
+    }
+    return (returned, Double(elapsed(from: begin, to: SystemClock.now())) / 1000)
   }
 }
