@@ -11,7 +11,7 @@
 enum { io_who_process = 1, io_class_shift = 13, io_class_idle = 3 };
 
 opp_host_class opp_host_class_idle(void) {
-    return (opp_host_class){.policy = SCHED_IDLE, .nice = 19, .io = io_class_idle << io_class_shift};
+    return (opp_host_class){.policy = SCHED_IDLE, .nice = 19};
 }
 
 int opp_host_class_get(pid_t tid, opp_host_class *found) {
@@ -20,10 +20,7 @@ int opp_host_class_get(pid_t tid, opp_host_class *found) {
     errno = 0;
     int nice = getpriority(PRIO_PROCESS, (id_t)tid);
     if (nice == -1 && errno != 0) return -errno;
-    long io = syscall(SYS_ioprio_get, io_who_process, tid);
-    /* A kernel without I/O classes has nothing to put back. */
-    *found = (opp_host_class){
-        .policy = policy & ~SCHED_RESET_ON_FORK, .nice = nice, .io = io < 0 ? 0 : (int32_t)io};
+    *found = (opp_host_class){.policy = policy & ~SCHED_RESET_ON_FORK, .nice = nice};
     return 0;
 }
 
@@ -35,7 +32,20 @@ int opp_host_class_set(pid_t tid, const opp_host_class *wanted) {
     /* Nice first: it decides whether SCHED_IDLE may be left. */
     if (setpriority(PRIO_PROCESS, (id_t)tid, wanted->nice) != 0) first = errno == EACCES ? EPERM : errno;
     if (sched_setscheduler(tid, wanted->policy, &none) != 0 && first == 0) first = errno;
-    if (syscall(SYS_ioprio_set, io_who_process, tid, wanted->io) != 0 && errno != ENOSYS && first == 0)
-        first = errno;
     return -first;
+}
+
+int32_t opp_host_io_class_idle(void) {
+    return io_class_idle << io_class_shift;
+}
+
+int opp_host_io_class_get(pid_t tid, int32_t *found) {
+    long io = syscall(SYS_ioprio_get, io_who_process, tid);
+    if (io < 0 && errno != ENOSYS) return -errno;
+    *found = io < 0 ? 0 : (int32_t)io;
+    return 0;
+}
+
+int opp_host_io_class_set(pid_t tid, int32_t wanted) {
+    return syscall(SYS_ioprio_set, io_who_process, tid, wanted) == 0 || errno == ENOSYS ? 0 : -errno;
 }

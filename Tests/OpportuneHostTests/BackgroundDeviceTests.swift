@@ -81,6 +81,63 @@ import Testing
     try await hosted.end()
   }
 
+  /// By the host's word, or by that of its manifest; who has none open stays, and so does who is kept.
+  // R-HW-01, R-GFX-02
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits), arguments: HeldDevices.Answer.allCases)
+  func whoHasADeviceOpenIsSuspendedOrTerminated(by answer: HeldDevices.Answer) async throws {
+    let place = try Place()
+    let holding = [
+      try #require(Backends.python), "-c",
+      "import os, time; kept = os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY); print('open', flush=True); "
+        + "time.sleep(600)",
+    ]
+    let toSay = "exec \"$0\" \"$@\" > '\(place.folder.path)/said'"
+    try writeManifest(
+      ["/bin/sh", "-c", toSay] + holding, name: "declared", ["OpportuneHeldDevices": answer.rawValue],
+      in: place.folder.path)
+    let log = Told()
+    let hosted = try Hosted(
+      .auto, catalog: ManifestCatalog(folders: [place.folder.path]), devices: DeviceList(Self.terminals),
+      heldDevices: answer == .tell ? .terminate : answer, log: { log.append($0) })
+    for name in answer == .tell ? [] : ["app", "kept"] {
+      let output = try Output()
+      _ = try hosted.host.launch(
+        holding, name: name, foreground: true, descriptors: [-1, output.written, -1])
+      _ = try await output.lines(1)
+      if name == "kept" { try hosted.host.keep(name, seconds: nil, reason: "a call") }
+    }
+    _ = try hosted.shell("exec sleep 600", name: "without", foreground: true)
+    try hosted.host.start("declared", foreground: true)
+    let file = place.folder.path + "/said"
+    try await eventually("its device is open") { SystemFile.text(file) == "open\n" }
+    _ = try hosted.shell("exec sleep 600", name: "other", foreground: true)
+    switch answer {
+    case .tell:
+      #expect(hosted.entry("declared")?.notes.first?.contains("/ptmx'") == true)
+    case .suspend:
+      for name in ["app", "declared"] {
+        try await eventually("\(name) is suspended") { hosted.entry(name)?.state == "suspended" }
+        #expect(hosted.entry(name)?.notes.first?.contains("/ptmx'") == true)
+      }
+      try await eventually("the reason") {
+        log.lines.contains { $0.hasPrefix("'declared' is suspended: it has open") }
+      }
+      try hosted.host.bringForward("app")
+      #expect(hosted.entry()?.notes == [])
+    case .terminate:
+      for name in ["app", "kept", "declared"] {
+        try await eventually("the end of \(name)") { hosted.entry(name) == nil }
+      }
+      try await eventually("the reason") {
+        log.lines.contains { $0.hasPrefix("'declared' is terminated: it has open") }
+      }
+    }
+    if answer != .terminate { #expect(hosted.entry("declared") != nil) }
+    if answer == .suspend { #expect(hosted.entry("kept")?.state == "background") }
+    #expect(hosted.entry("without")?.state == "background")
+    try await hosted.end()
+  }
+
   // R-HW-03
   @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits))
   func whoRecordsKeepsTheMicrophone() async throws {
@@ -114,7 +171,7 @@ import Testing
   func nothingStaysRefusedByAHostThatWasKilled() async throws {
     let place = try Place()
     let output = try Output()
-    let options = ["--deny-devices", Self.terminals]
+    let options = ["--deny-devices", Self.terminals, "--held-devices", "tell"]
     let host = try await HostProgram(place, .auto, options: options)
     let program = try host.run(
       [try #require(Backends.python), "-c", Self.opening], options: ["--name", "app"], output: output)

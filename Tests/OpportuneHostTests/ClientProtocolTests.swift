@@ -81,8 +81,8 @@ private final class Joined: JoinedHost {
   // R-LIFE-11
   @Test func whoLeavesTheFrontIsLoweredWhenItHasAnswered() async throws {
     func isLowered(_ pid: Int32) -> Bool {
-      var found = opp_host_class()
-      return opp_host_class_get(pid, &found) == 0 && found.io == opp_host_class_idle().io
+      var found: Int32 = 0
+      return opp_host_io_class_get(pid, &found) == 0 && found == opp_host_io_class_idle()
     }
     let joined = try Joined(.auto)
     let hosted = joined.hosted

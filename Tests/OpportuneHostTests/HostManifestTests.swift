@@ -46,6 +46,7 @@ import Testing
       X-Opportune-Locks=terminate
       X-Opportune-Suspend=refuse
       X-Opportune-Devices=allow
+      X-Opportune-HeldDevices=suspend
       X-Opportune-Network=allow
       X-Opportune-Storage=20M
       X-Opportune-Supend=refuse
@@ -66,7 +67,7 @@ import Testing
     #expect(manifest.grace == .seconds(30))
     #expect(manifest.locks == .terminate)
     #expect(
-      manifest.keepsDevices && manifest.network == NetworkLimit.none
+      manifest.keepsDevices && manifest.heldDevices == .suspend && manifest.network == NetworkLimit.none
         && manifest.storage?.rate?.bytesPerSecond == 20 << 20)
     #expect(manifest.notes.count == 3)
     for part in ["'fetch'", "'radio'", "'X-Opportune-Supend'"] {
@@ -136,6 +137,7 @@ import Testing
     ("+X-Opportune-Locks=never", "refuse, terminate or ignore"),
     ("+X-Opportune-Suspend=never", "expected allow or refuse"),
     ("+X-Opportune-Devices=some", "expected allow or deny"),
+    ("+X-Opportune-HeldDevices=close", "expected tell, suspend or terminate"),
     ("+X-Opportune-Network=none", "expected allow, deny, or bytes a second"),
     ("+X-Opportune-Name=../etc", "the app's name"),
     ("+X-Opportune-BackgroundModes=a\\x;", "no backslash"),
@@ -161,7 +163,7 @@ import Testing
       "OpportuneFolder": "/var",
       "UIBackgroundModes": ["location"], "UIApplicationExitsOnSuspend": true, "OpportuneTaskSeconds": 90,
       "OpportuneGraceSeconds": 2.5, "OpportuneLocks": "ignore", "OpportuneSuspend": "allow",
-      "OpportuneDevices": "allow", "OpportuneNetwork": "deny",
+      "OpportuneDevices": "allow", "OpportuneHeldDevices": "tell", "OpportuneNetwork": "deny",
       "OpportuneStorage": "allow",
       "CFBundleVersion": "1",
       "OpportuneComand": 1,
@@ -174,6 +176,7 @@ import Testing
       #expect(manifest.folder == "/var" && manifest.modes == [.location] && manifest.exitsOnSuspend)
       #expect(manifest.backgroundTime == .seconds(90) && manifest.grace == .milliseconds(2500))
       #expect(manifest.locks == .ignore && manifest.isSuspendable && manifest.keepsDevices)
+      #expect(manifest.heldDevices == .tell)
       #expect(manifest.network == .denied && manifest.storage == StorageLimit.none)
       #expect(manifest.notes == ["'\(file)': the key 'OpportuneComand' is not known and has no effect"])
     }

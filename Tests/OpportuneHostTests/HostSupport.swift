@@ -17,9 +17,9 @@ final class Hosted {
     joinLimit: Duration = .seconds(60), pressure: MemoryPressure? = nil, record: String? = nil,
     memoryGroups: Bool = true,
     shortage: ShortagePolicy = ShortagePolicy(), groupPressures: [GroupPressure] = [],
-    devices: DeviceList? = nil, network: NetworkLimit = .none, storage: StorageLimit = .none,
-    hibernatesAfter: Duration? = nil, states: String? = nil, hasSwap: Bool? = nil,
-    checkpoints: CheckpointTool? = nil,
+    devices: DeviceList? = nil, heldDevices: HeldDevices.Answer = .tell, network: NetworkLimit = .none,
+    storage: StorageLimit = .none, hibernatesAfter: Duration? = nil, states: String? = nil,
+    hasSwap: Bool? = nil, checkpoints: CheckpointTool? = nil,
     checkpointLimits: (start: Duration, end: Duration) = (.seconds(60), .seconds(60)), socket: String? = nil,
     controllers: Set<String> = HostLeaf.controllers, starter: ProgramStarter? = nil,
     flush: @escaping @Sendable ([String]) -> (path: String, error: Int32)? = SavedStates.flush,
@@ -46,6 +46,7 @@ final class Hosted {
     configuration.notified = notified
     if let wallClock { configuration.wallClock = wallClock }
     if let devices { configuration.deniedDevices = devices }
+    configuration.heldDevices = heldDevices
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
     configuration.displayLimit = .seconds(1)

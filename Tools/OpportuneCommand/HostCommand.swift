@@ -7,6 +7,7 @@ import Synchronization
 
 extension Backend: ExpressibleByArgument {}
 extension LockPolicy.Answer: ExpressibleByArgument {}
+extension HeldDevices.Answer: ExpressibleByArgument {}
 extension HostBus.Choice: ExpressibleByArgument {}
 extension ShortagePolicy.Answer: ExpressibleByArgument {}
 
@@ -72,7 +73,8 @@ struct HostCommand: ParsableCommand {
       Shells ask it on D-Bus as well, by org.opportune.Host1: root's on the system bus, another's on that of the session.
 
       Apps in background may not open cameras and input devices, and what else --deny-devices names, where the host may \
-      attach BPF programs to control groups (root may); what they have open stays of use. With --background-network, or by \
+      attach BPF programs to control groups (root may); what they have open stays of use, and --held-devices says what becomes
+      of them then. With --background-network, or by \
       their manifest, they receive and send no faster than that there, or nothing; with --background-storage they read and \
       write no faster, where control groups can hold them to it.
 
@@ -130,6 +132,11 @@ struct HostCommand: ParsableCommand {
       "What apps in background may not open: gpu, camera, microphone, input, or NAME=c:MAJOR or NAME=c:MAJOR:MINOR, "
         + "with commas between; none.", valueName: "devices"))
   var denyDevices = DeviceList.ordinary.names.joined(separator: ",")
+  @Option(
+    help: ArgumentHelp(
+      "An app comes to background that has one of these open, which nobody can take from it: tell: lists name it; "
+        + "suspend; terminate. Unless its manifest says otherwise.", valueName: "tell|suspend|terminate"))
+  var heldDevices = HeldDevices.Answer.tell
   @Option(
     help: ArgumentHelp(
       "Bytes a second that apps in background receive, and send, past the machine itself, unless their manifest says "
@@ -213,6 +220,7 @@ struct HostCommand: ParsableCommand {
       configuration.shortage = ShortagePolicy(answer: memoryShort)
       configuration.hibernatesAfter = try hibernatesAfter()
       configuration.deniedDevices = try DeviceList(denyDevices)
+      configuration.heldDevices = heldDevices
       configuration.network = try networkLimit()
       configuration.storage = try storageLimit()
       configuration.catalog = catalog()

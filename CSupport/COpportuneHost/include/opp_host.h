@@ -99,14 +99,13 @@ ssize_t opp_host_receive(int socket, void *_Nonnull bytes, size_t size,
 
 /* --- Classes of threads ----------------------------------------------------------------------- */
 
-/* What a thread has of the kernel: `policy` is SCHED_*, `io` as of ioprio_get(). */
+/* What a thread has of the CPU: `policy` is SCHED_*. */
 typedef struct opp_host_class {
     int32_t policy;
     int32_t nice;
-    int32_t io;
 } opp_host_class;
 
-/* SCHED_IDLE, nice 19, the idle class of I/O. */
+/* SCHED_IDLE, nice 19. */
 opp_host_class opp_host_class_idle(void);
 
 /*
@@ -116,6 +115,12 @@ opp_host_class opp_host_class_idle(void);
  */
 int opp_host_class_get(pid_t tid, opp_host_class *_Nonnull found);
 int opp_host_class_set(pid_t tid, const opp_host_class *_Nonnull wanted);
+
+/* The same for its class of I/O, as of ioprio_get(); one call each. A kernel without such classes has 0, and
+   takes any. */
+int32_t opp_host_io_class_idle(void);
+int opp_host_io_class_get(pid_t tid, int32_t *_Nonnull found);
+int opp_host_io_class_set(pid_t tid, int32_t wanted);
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 

@@ -2,32 +2,45 @@ internal import COpportuneHost
 internal import Glibc
 internal import OpportuneBase
 
-/// The kernel's classes of one app: a share of the CPU by its group where that may be, else a class of each
-/// thread; of I/O a class of each thread in both cases.
+/// The kernel's classes of one app: shares of the CPU and of storage by its group where that may be, else
+/// classes of each thread.
 ///
 /// Used by one thread at a time.
 final class AppClass {
   private let share: CPUShare?
+  private let storage: StorageShare?
   /// What it was found with, and gets back.
   private let found: opp_host_class
+  private let foundIO: Int32
   /// The session's share of the CPU is lowered too where the session is the app's own.
   private let autogroup: String?
   private var isBackground = false
 
-  /// - Parameter members: all processes of the app; asked until there are none that were not moved.
-  init(_ pid: pid_t, share: CPUShare?, of members: () -> [pid_t]) {
+  /// - Parameters:
+  ///   - pid: the app's first process.
+  ///   - shares: whether control groups are used.
+  ///   - key: of the host.
+  ///   - name: of the app.
+  ///   - group: all its processes.
+  ///   - isLeft: whether a host before has left it, which could not put back what it had set.
+  init(_ pid: pid_t, shares: Bool, key: String, name: String, group: any ProcessGroup, isLeft: Bool) {
+    let controlGroup = group as? ControlGroup
+    let share = shares ? CPUShare(key: key, name: name, group: controlGroup) : nil
     self.share = share?.adopt(pid) == 0 ? share : nil
-    self.share?.adopt(all: members)
+    self.share?.adopt(all: group.members)
+    storage = shares ? controlGroup.flatMap { StorageShare(key: key, name: name, group: $0) } : nil
+    let ordinary = opp_host_class(policy: SCHED_OTHER, nice: 0)
     var found = opp_host_class()
     if opp_host_class_get(pid, &found) != 0 || found.policy == SCHED_FIFO || found.policy == SCHED_RR {
-      found = opp_host_class(policy: SCHED_OTHER, nice: 0, io: 0)
+      found = ordinary
     }
-    // Of a host that has ended before it could put back what it had set.
     let idle = opp_host_class_idle()
-    if found.policy == idle.policy, found.nice == idle.nice, found.io == idle.io {
-      found = opp_host_class(policy: SCHED_OTHER, nice: 0, io: 0)
+    self.found = isLeft && found.policy == idle.policy && found.nice == idle.nice ? ordinary : found
+    var foundIO: Int32 = 0
+    if opp_host_io_class_get(pid, &foundIO) != 0 || isLeft && foundIO == opp_host_io_class_idle() {
+      foundIO = 0
     }
-    self.found = found
+    self.foundIO = foundIO
     let isLeader = ProcessStat(of: pid)?.session == pid
     autogroup = isLeader && SystemFile.exists("/proc/\(pid)/autogroup") ? "/proc/\(pid)/autogroup" : nil
   }
@@ -36,8 +49,13 @@ final class AppClass {
   func set(isBackground: Bool, of members: () -> [pid_t]) -> [String] {
     self.isBackground = isBackground
     var notes: [String] = []
-    let error = share?.set(isBackground: isBackground) ?? 0
-    if error != 0 { notes.append("its share of the CPU could not be changed: \(errorText(error))") }
+    for (what, error) in [
+      ("the CPU", share?.set(isBackground: isBackground)),
+      ("storage", storage?.set(isBackground: isBackground)),
+    ] {
+      guard let error, error != 0 else { continue }
+      notes.append("its share of \(what) could not be changed: \(errorText(error))")
+    }
     if share == nil, let autogroup { _ = SystemFile.write(isBackground ? "19" : "0", to: autogroup) }
     let refused = setThreads(of: members)
     if refused > 0 {
@@ -51,15 +69,19 @@ final class AppClass {
 
   /// Repeats until a pass finds nothing to change: a thread may have started another meanwhile.
   private func setThreads(of members: () -> [pid_t]) -> Int {
+    let changes = (share == nil ? [changeCPU] : []) + (storage?.hasClass == true ? [] : [changeIO])
+    guard !changes.isEmpty else { return 0 }
     var refused: Set<pid_t> = []
     for _ in 0..<20 {
       var hasChanged = false
       for pid in members() {
         for thread in ProcessTable.threads(of: pid) where !refused.contains(thread) {
-          switch change(thread) {
-          case .some(0): hasChanged = true
-          case .some(EPERM): refused.insert(thread)
-          default: break
+          for change in changes {
+            switch change(thread) {
+            case .some(0): hasChanged = true
+            case .some(EPERM): refused.insert(thread)
+            default: break
+            }
           }
         }
       }
@@ -68,28 +90,31 @@ final class AppClass {
     return refused.count
   }
 
+  /// What the program has set itself is left alone.
+  ///
   /// - Returns: `nil` where there was nothing to change; 0, or the number of the error.
-  private func change(_ thread: pid_t) -> Int32? {
+  private func changeCPU(_ thread: pid_t) -> Int32? {
     var now = opp_host_class()
     guard opp_host_class_get(thread, &now) == 0 else { return nil }
     let idle = opp_host_class_idle()
-    var wanted = now
-    if isBackground {
-      // Real-time threads are audio's, as a rule, and few: they keep theirs.
-      // 6 is SCHED_DEADLINE, which Glibc does not export.
-      if share == nil, now.policy != SCHED_FIFO, now.policy != SCHED_RR, now.policy != 6 {
-        (wanted.policy, wanted.nice) = (idle.policy, idle.nice)
-      }
-      wanted.io = idle.io
-    } else {
-      // What the program has set itself is left alone.
-      if now.policy == idle.policy, now.nice == idle.nice {
-        (wanted.policy, wanted.nice) = (found.policy, found.nice)
-      }
-      if now.io == idle.io { wanted.io = found.io }
-    }
-    guard wanted.policy != now.policy || wanted.nice != now.nice || wanted.io != now.io else { return nil }
+    let isIdle = now.policy == idle.policy && now.nice == idle.nice
+    guard isIdle != isBackground else { return nil }
+    // Real-time threads are audio's, as a rule, and few: they keep theirs.
+    // 6 is SCHED_DEADLINE, which Glibc does not export.
+    if [SCHED_FIFO, SCHED_RR, 6].contains(now.policy) { return nil }
+    var wanted = isBackground ? idle : found
+    guard wanted.policy != now.policy || wanted.nice != now.nice else { return nil }
     return -opp_host_class_set(thread, &wanted)
+  }
+
+  /// The same.
+  private func changeIO(_ thread: pid_t) -> Int32? {
+    var now: Int32 = 0
+    guard opp_host_io_class_get(thread, &now) == 0 else { return nil }
+    let idle = opp_host_io_class_idle()
+    guard (now == idle) != isBackground else { return nil }
+    let wanted = isBackground ? idle : foundIO
+    return now == wanted ? nil : -opp_host_io_class_set(thread, wanted)
   }
 
   /// Runs `body`, which stops everything, with the share of an app in front: a thread has to run to stop, and

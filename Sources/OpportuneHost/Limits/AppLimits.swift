@@ -11,11 +11,11 @@ final class AppLimits {
   private let kept: Set<Hardware>
   private let network: NetworkLimit
   private let storage: AppStorage
-  private var denied: DeviceList?
+  /// What it may not open now; `nil`: nothing is taken from it.
+  private(set) var denied: DeviceList?
   private var limitsPackets = false
   private var links: [Part: [OpenDescriptor]] = [:]
   private var lacks: [Part: LimitLack] = [:]
-  private var held: String?
   private var isBehind = false
 
   private enum Part: CaseIterable { case devices, network }
@@ -32,16 +32,16 @@ final class AppLimits {
     (self.network, self.storage) = (network, storage)
   }
 
-  /// For people: the limits that could not be set, and the devices that it holds open.
+  /// For people: the limits that could not be set.
   var notes: [String] {
     let all = Part.allCases.map { lacks[$0] } + [storage.lack]
-    return (isBehind ? all.compactMap { $0?.message } : []) + (held.map { [$0] } ?? [])
+    return isBehind ? all.compactMap { $0?.message } : []
   }
 
   /// Whether its packets are dropped now, all or some.
   var dropsPackets: Bool { links[.network] != nil }
 
-  /// - Parameter members: its processes; those are looked at that may have devices open.
+  /// - Parameter members: its processes.
   func set(_ restrictions: Restrictions, members: () -> [pid_t]) {
     isBehind = restrictions.cpu == .background
     // An app that does not run keeps its limits.
@@ -58,9 +58,8 @@ final class AppLimits {
     let wanted = list.devices.isEmpty ? nil : list
     guard wanted != denied else { return }
     denied = wanted
-    // Attached first: what is opened later is refused, so that all that is open is seen.
+    // What is opened later is refused, so that whoever looks then sees all that is open.
     attach(wanted.map { .devices($0) }, as: .devices)
-    held = wanted.flatMap { HeldDevices.text(HeldDevices.look(at: members(), $0)) }
   }
 
   /// In place of what was attached; `nil`: nothing.

@@ -3,14 +3,24 @@ internal import OpportuneApps
 internal import OpportuneBase
 
 /// Devices that processes have open. The kernel takes none away: what is open stays of use.
-enum HeldDevices {
-  struct Held: Hashable {
+package enum HeldDevices {
+  /// What becomes of an app in background that has a device open which it may not open there.
+  package enum Answer: String, Sendable, Hashable, CaseIterable {
+    /// Lists name the device.
+    case tell
+    /// It is suspended.
+    case suspend
+    /// It is terminated.
+    case terminate
+  }
+
+  private struct Held: Hashable {
     let hardware: Hardware
     let path: String
   }
 
   /// - Returns: what is of `list`, sorted, each once.
-  static func look(at pids: [pid_t], _ list: DeviceList) -> [Held] {
+  private static func look(at pids: [pid_t], _ list: DeviceList) -> [Held] {
     var found: Set<Held> = []
     for pid in pids {
       let folder = "/proc/\(pid)/fd"
@@ -25,8 +35,14 @@ enum HeldDevices {
     return found.sorted { ($0.hardware, $0.path) < ($1.hardware, $1.path) }
   }
 
-  /// For people; `nil` where there are none.
-  static func text(_ held: [Held]) -> String? {
+  /// What of `list` they have open, for people; `nil`: nothing.
+  ///
+  /// - Parameter list: `nil`: nothing is taken from them.
+  static func text(of pids: [pid_t], _ list: DeviceList?) -> String? {
+    list.flatMap { text(look(at: pids, $0)) }
+  }
+
+  private static func text(_ held: [Held]) -> String? {
     guard !held.isEmpty else { return nil }
     let shown = held.prefix(5).map { "\($0.hardware) ('\($0.path.printable)')" }
     let more = held.count > shown.count ? " and \(held.count - shown.count) more" : ""

@@ -17,7 +17,7 @@ extension HostCore {
       case .foreground:
         app.limits.set(restrictions, members: app.group.members)
         app.backgroundEnd = nil
-        app.lowersLater = false
+        (app.lowersLater, app.isJudgedByDevices) = (false, false)
         app.note(app.classes.set(isBackground: false, of: app.group.members))
       case .background:
         app.backgroundEnd = app.declared?.backgroundTime.map { now + $0 }
@@ -25,7 +25,7 @@ extension HostCore {
         lowerOnceAnswered(app)
       case .none:  // it is frozen or ended, by effects of their own
         app.backgroundEnd = nil
-        app.lowersLater = false
+        (app.lowersLater, app.isJudgedByDevices) = (false, false)
         app.limits.set(restrictions, members: app.group.members)
       }
     case .taskBegan(let task): app.task = task

@@ -122,7 +122,8 @@ final class HostCore {
       try? begin(
         name, group: left.group, mark: left.mark ?? maker.mark(of: name), first: first,
         memory: MemoryGroup.left(key: key, name: left.name, member: first), foreground: false,
-        child: LeftChildren.take(among: members), declared: declared, notes: ["it was left by a host before"])
+        child: LeftChildren.take(among: members), declared: declared, isLeft: true,
+        notes: ["it was left by a host before"])
       if let app = apps[name] {
         goOnEnding(app)
         if name == left.name { followCheckpoint(of: app) }
@@ -234,7 +235,7 @@ final class HostCore {
   func begin(
     _ name: String, group: any ProcessGroup, mark: String, first: pid_t, memory: MemoryGroup?,
     foreground: Bool, child: HostChild? = nil, declared: HostManifest? = nil, limits: AppLimits? = nil,
-    reason: LaunchReason = .user, notes: [String]
+    reason: LaunchReason = .user, isLeft: Bool = false, notes: [String]
   ) throws(ProcessHostError) {
     try AppName.check(name)
     let registration = Registration(
@@ -249,10 +250,8 @@ final class HostCore {
     ids[registration] = id
     names[id] = name
     outcomes[name] = nil
-    let share =
-      configuration.usesCPUGroups
-      ? CPUShare(key: key, name: name, group: group as? ControlGroup) : nil
-    let classes = AppClass(first, share: share, of: group.members)
+    let classes = AppClass(
+      first, shares: configuration.usesClassGroups, key: key, name: name, group: group, isLeft: isLeft)
     let app = HostedProcess(
       id: id, name: name, group: group, mark: mark, classes: classes, memory: memory,
       limits: limits ?? self.limits(name, group.cgroup, declared), child: child, declared: declared,
@@ -393,8 +392,9 @@ final class HostCore {
     ended(app)
   }
 
-  /// All apps by name, without their memory: to look at that takes a while, and needs nothing of this.
-  func entries() -> [(entry: AppEntry, memory: MemoryGroup?)] {
+  /// All apps by name, without their memory and the devices that they have open: to look at those takes a
+  /// while, and needs nothing of this.
+  func entries() -> [(entry: AppEntry, memory: MemoryGroup?, denied: DeviceList?)] {
     let look = ProcessLook()
     let running = apps.values.map { app in
       let members = app.group.members(by: look)
@@ -409,10 +409,10 @@ final class HostCore {
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         keptSockets: app.client?.sockets.count ?? 0, scheduled: notifications.count(of: app.name),
         notes: app.notes + app.limits.notes)
-      return (entry, app.memory)
+      return (entry, app.memory, app.limits.denied)
     }
-    let inner = apps.values.flatMap { innerEntries(of: $0) }.map { ($0, nil as MemoryGroup?) }
-    return (running + inner + endedWithState.map { ($0, nil) }).sorted { $0.entry.id < $1.entry.id }
+    let others = apps.values.flatMap { innerEntries(of: $0) } + endedWithState
+    return (running + others.map { ($0, nil, nil) }).sorted { $0.entry.id < $1.entry.id }
   }
 
   func stateName(_ app: HostedProcess) -> String {
@@ -436,6 +436,7 @@ final class HostCore {
       lookAtFlush(of: app)
       lookAtCheckpoint(of: app)
       if app.exemption?.isOver(at: now) == true { app.exemption = nil }
+      if app.isJudgedByDevices { judgeByDevices(app) }
       if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
       if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
       if let end = hibernatesAt(app), end <= now { hibernateUnused(app) }

@@ -35,6 +35,8 @@ final class HostedProcess {
   var isKeptByManifest = true
   /// Whether it gets the classes of background when its program has answered.
   var lowersLater = false
+  /// Whether it is to be looked at which devices it has open.
+  var isJudgedByDevices = false
   /// When its time in background is over.
   var backgroundEnd: Moment?
   /// When its own grace is over.
@@ -270,12 +272,15 @@ package struct HostConfiguration: Sendable {
   package var wallClock: @Sendable () -> Double = { Date().timeIntervalSince1970 }
   /// Devices that apps in background may not open.
   package var deniedDevices = DeviceList.ordinary
+  /// What becomes of an app that has one of these open when it goes to background, unless its manifest says
+  /// so.
+  package var heldDevices = HeldDevices.Answer.tell
   /// What apps in background have of the network, unless their manifest says so.
   package var network = NetworkLimit.none
   /// How fast apps in background read and write, unless their manifest says so.
   package var storage = StorageLimit.none
-  /// Whether classes of the CPU are set by a control group where that may be.
-  package var usesCPUGroups = true
+  /// Whether classes are set by control groups where that may be.
+  package var usesClassGroups = true
   /// Whether memory is counted by a control group where that may be.
   package var usesMemoryGroups = true
   /// How long a host waits for what CRIU is at, in all, when it starts, and when it ends.

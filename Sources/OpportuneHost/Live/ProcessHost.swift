@@ -269,13 +269,23 @@ package final class ProcessHost: Sendable {
 
   /// All apps that run, by name.
   package func apps() -> [AppEntry] {
-    engine.locked { $0.entries() }.map { entry, group in
+    engine.locked { $0.entries() }.map { entry, group, denied in
       var entry = entry
       if entry.pids.isEmpty { return entry }
+      if let held = HeldDevices.text(of: entry.pids, denied) { entry.notes.append(held) }
       let memory = MemoryUse.look(group, entry.pids)
       (entry.memoryBytes, entry.memoryBy) = (memory.bytes, memory.by)
       return entry
     }
+  }
+
+  /// What an app has open that it may not open now, for people; `nil`: nothing.
+  package func heldDevices(of name: String) -> String? {
+    let (members, denied) = engine.locked { core in
+      let app = core.apps[name]
+      return (app?.group.members() ?? [], app?.limits.denied)
+    }
+    return HeldDevices.text(of: members, denied)
   }
 
   /// What could not be done for an app; none where it does not run.

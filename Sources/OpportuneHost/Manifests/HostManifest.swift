@@ -28,6 +28,8 @@ package struct HostManifest: Sendable, Hashable {
   package var locks: LockPolicy.Answer?
   /// Whether it may open in background what the host takes from others there.
   package var keepsDevices = false
+  /// What becomes of it when it comes to background with one of these open; `nil`: as the host says.
+  package var heldDevices: HeldDevices.Answer?
   /// What it has of the network in background; `nil`: as the host says.
   package var network: NetworkLimit?
   /// How fast it reads and writes in background; `nil`: as the host says.
@@ -119,7 +121,7 @@ extension HostManifest {
       command.append(text)
     }
     var settings: [String: String] = [:]
-    for name in ["Folder", "Locks", "Suspend", "Devices", "Network", "Storage"] {
+    for name in ["Folder", "Locks", "Suspend", "Devices", "HeldDevices", "Network", "Storage"] {
       settings["Opportune" + name] = try string("Opportune" + name)
     }
     var grace: Double?
@@ -133,12 +135,13 @@ extension HostManifest {
     try take(
       prefix: "Opportune", folder: ("OpportuneFolder", settings["OpportuneFolder"]),
       locks: settings["OpportuneLocks"], suspend: settings["OpportuneSuspend"],
-      devices: settings["OpportuneDevices"], network: settings["OpportuneNetwork"],
+      devices: settings["OpportuneDevices"], heldDevices: settings["OpportuneHeldDevices"],
+      network: settings["OpportuneNetwork"],
       storage: settings["OpportuneStorage"], grace: grace)
     take(result.manifest.backgroundModes, unknown: result.unknownModes)
     let own: Set = [
       "OpportuneCommand", "OpportuneFolder", "OpportuneLocks", "OpportuneSuspend", "OpportuneGraceSeconds",
-      "OpportuneDevices", "OpportuneNetwork", "OpportuneStorage",
+      "OpportuneDevices", "OpportuneHeldDevices", "OpportuneNetwork", "OpportuneStorage",
     ]
     // An Info.plist has many keys that say nothing to a host; ours may be misspelt.
     for key in result.unknownKeys where key.hasPrefix("Opportune") && !own.contains(key) {
@@ -169,7 +172,7 @@ extension HostManifest {
 
   private mutating func take(
     prefix: String, folder: (key: String, value: String?), locks: String?, suspend: String?,
-    devices: String?, network: String?, storage: String?, grace: Double?
+    devices: String?, heldDevices: String?, network: String?, storage: String?, grace: Double?
   ) throws(HostManifestError) {
     if let path = folder.value {
       guard path.hasPrefix("/"), !path.utf8.contains(0) else {
@@ -181,6 +184,8 @@ extension HostManifest {
       locks, prefix + "Locks", "refuse, terminate or ignore", LockPolicy.Answer.init(rawValue:))
     isSuspendable = try allows(suspend, prefix + "Suspend", otherwise: "refuse") ?? true
     keepsDevices = try allows(devices, prefix + "Devices") ?? false
+    self.heldDevices = try read(
+      heldDevices, prefix + "HeldDevices", "tell, suspend or terminate", HeldDevices.Answer.init(rawValue:))
     self.network = try read(network, prefix + "Network", NetworkLimit.expected, NetworkLimit.init)
     self.storage = try read(storage, prefix + "Storage", StorageLimit.expected, StorageLimit.init)
     if let grace {
@@ -261,12 +266,13 @@ extension HostManifest {
       locks: try read(Self.prefix + "Locks", entry.string),
       suspend: try read(Self.prefix + "Suspend", entry.string),
       devices: try read(Self.prefix + "Devices", entry.string),
+      heldDevices: try read(Self.prefix + "HeldDevices", entry.string),
       network: try read(Self.prefix + "Network", entry.string),
       storage: try read(Self.prefix + "Storage", entry.string),
       grace: try read(Self.prefix + "GraceSeconds", entry.number))
     let known: Set = [
       "Name", "ExitsOnSuspend", "TaskSeconds", "BackgroundModes", "Locks", "Suspend", "GraceSeconds",
-      "Devices", "Network", "Storage",
+      "Devices", "HeldDevices", "Network", "Storage",
     ]
     for key in entry.values.keys.sorted() where key.hasPrefix(Self.prefix) {
       guard !known.contains(String(key.dropFirst(Self.prefix.count))) else { continue }

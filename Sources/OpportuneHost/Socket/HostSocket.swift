@@ -121,6 +121,7 @@ package enum HostSocket {
         restart: request.restart)
       (answer.name, answer.mark) = (name, mark)
       answer.notes = notes(of: name, host)
+      if let held = host.heldDevices(of: name) { answer.notes = (answer.notes ?? []) + [held] }
       return answer
     }
     if request.request == .warn, request.name == nil {

@@ -76,7 +76,7 @@ package final class VirtualPrograms {
     var configuration = HostConfiguration()
     (configuration.catalog, configuration.states) = (catalog, states)
     (configuration.hasSwap, configuration.locks.answer) = (false, .ignore)
-    (configuration.usesCPUGroups, configuration.usesMemoryGroups) = (false, false)
+    (configuration.usesClassGroups, configuration.usesMemoryGroups) = (false, false)
     nonisolated(unsafe) let clock = machine  // used by this thread alone
     configuration.wallClock = { 1e9 + (clock.now - .zero) / .seconds(1) }
     configuration.flush = { paths in clock.flushFails ? (paths.first ?? "", EIO) : nil }
