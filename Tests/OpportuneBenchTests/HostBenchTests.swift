@@ -19,6 +19,7 @@ import ToolSupport
     for mebibytes in [255, 65_537] {
       #expect(throws: BenchError.self) { try HostBenchOptions(mebibytes: mebibytes) }
     }
+    #expect(throws: BenchError.self) { try HostBenchOptions(swapPlace: "paper") }
     for pause in [-1, 61.0] { #expect(throws: BenchError.self) { try HostBenchOptions(pause: pause) } }
     let sizes = try HostBenchOptions(mebibytes: 1024)
     #expect(sizes.heldBehind == 244 && sizes.wantedInFront == 256)
@@ -110,14 +111,15 @@ import ToolSupport
     var shell = HostMemoryRow(.shell)
     (shell.taken, shell.longest, shell.swapped, shell.frontLost) = ([120], [30], [0, 0], 1)
     shell.went = [["behind-2": .killed], ["behind-2": .killed, "behind-1": .killed]]
-    var hosted = HostMemoryRow(.opportuneSwap)
+    var hosted = HostMemoryRow(.opportuneSwap, swapsTo: .zram)
     (hosted.taken, hosted.longest, hosted.swapped, hosted.hostLost) = ([80, 90], [2, 4], [500, 300], 1)
     hosted.went = [["behind-1": .pagedOut], [:]]
     report.memory = [shell, hosted]
     let table = report.table().split(separator: "\n").map(String.init)
     let first = try #require(table.first { $0.hasPrefix("shell ") })
     #expect(first.hasSuffix("1 of 2  killed by the kernel: behind-1 (1 of 2), behind-2"), "\(first)")
-    #expect(first.split(separator: " ").dropFirst().prefix(5) == ["120.0", "120.0", "120.0", "30.0", "0"])
+    #expect(
+      first.split(separator: " ").dropFirst().prefix(6) == ["–", "120.0", "120.0", "120.0", "30.0", "0"])
     let second = try #require(table.first { $0.hasPrefix("opportune-swap ") })
     let end = "paged out by the host: behind-1 (1 of 2); the host itself killed by the kernel (1 of 2)"
     #expect(second.hasSuffix("0 of 2  " + end), "\(second)")
@@ -125,13 +127,15 @@ import ToolSupport
     let rows = try #require(json?["memory"] as? [[String: Any]])
     #expect(rows.map { $0["contender"] as? String } == ["shell", "opportune-swap"])
     #expect((rows[0]["went"] as? [String: [String: Int]])?["killed by the kernel"]?["behind-2"] == 2)
+    #expect(rows[0]["swap_on"] == nil && rows[1]["swap_on"] as? String == "zram")
     #expect((rows[1]["taken_ms"] as? [String: Double])?["median"] == 85)
     #expect(rows[0]["front_lost"] as? Int == 1 && rows[1]["host_lost"] as? Int == 1)
   }
 
   /// The command that was built beside the tests, with little memory: each contender is measured, or said to
   /// be skipped, and nothing of it is left.
-  @Test func shortMemoryIsMeasuredOrSkipped() async throws {
+  @Test(arguments: SwapSpace.Place.allCases)
+  func shortMemoryIsMeasuredOrSkipped(swap: SwapSpace.Place) async throws {
     guard (try? MemoryGroup())?.remove() != nil else {
       print("skipped: no memory control group can be made")
       return
@@ -140,11 +144,12 @@ import ToolSupport
     let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     let command = URL(fileURLWithPath: tests).deletingLastPathComponent().appending(path: "opportune").path
     let file = folder.path + "/report.json"
+    let devices = { try FileManager.default.contentsOfDirectory(atPath: "/sys/block") }
+    let before = try devices()
     let process = try ChildProcess.start(
       [
         command, "bench", "host", "--figure", "memory", "--mebibytes", "256", "--repeats", "1", "--pause",
-        "0",
-        "--folder", folder.path, "--json", file,
+        "0", "--swap-on", swap.rawValue, "--folder", folder.path, "--json", file,
       ], ownSession: true)
     #expect(ChildProcess.wait(for: process) == 0)
     let json = try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: file))) as? [String: Any]
@@ -167,6 +172,7 @@ import ToolSupport
     }
     #expect(try String(contentsOfFile: "/proc/swaps", encoding: .utf8).contains(folder.path) == false)
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["report.json"])
+    #expect(try Set(devices()) == Set(before))
   }
 
   /// Where `redis-server` is installed: it is asked, and answers, in turn by a client that waits for nothing.

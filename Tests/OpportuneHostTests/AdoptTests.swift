@@ -39,6 +39,44 @@ import Testing
     try await isTaken(tree, backend, leads: true)
   }
 
+  /// As in a shell with job control: the kernel sends SIGHUP and SIGCONT to what is left of the job.
+  // R-FTS-06
+  @Test(arguments: Backends.usable)
+  func whatIsLeftOfAJobStaysStopped(backend: Backend) async throws {
+    let (place, output) = (try Place(), try Output())
+    let script = """
+      import os, signal, sys, time
+      signal.signal(signal.SIGHUP, signal.SIG_IGN)
+      if os.fork(): time.sleep(600)
+      print("pid", os.getppid(), "child", os.getpid(), "end", flush=True)
+      while os.path.exists(sys.argv[1]): time.sleep(0.001)
+      """
+    // A shell that waits for the job ends it as soon as it is stopped.
+    let job = "set -m; \"$@\" & while [ -e \"$0\" ]; do sleep 0.1; done"
+    let words = ["/bin/bash", "-c", job, place.folder.path, try #require(Backends.python), "-c", script]
+    let shell = try startProgram(words + [place.folder.path], output)
+    let said = try await output.line("end")
+    let leader = try #require(Self.number(after: "pid", in: said))
+    let child = try #require(Self.number(after: "child", in: said))
+    let hosted = try Hosted(backend)
+    _ = try hosted.host.adopt(leader, name: "app")
+    try hosted.host.suspend("app")
+    kill(leader, SIGKILL)
+    try await eventually("the end of the first") { hosted.entry()?.pids == [child] }
+    if backend == .signals {
+      try await eventually("it is stopped") { ProcessStat(of: child)?.isStopped == true }
+    } else {
+      #expect(
+        SystemFile.value(of: "frozen", in: try #require(hosted.entry()?.cgroup) + "/cgroup.events") == 1)
+    }
+    #expect(hosted.entry()?.state == "suspended")
+    try hosted.host.resume("app")
+    try FileManager.default.removeItem(at: place.folder)
+    try await eventually("its end") { hosted.host.apps().isEmpty }
+    shell.waitUntilExit()
+    hosted.host.stop()
+  }
+
   /// Without control groups nothing tells later orphans from others.
   @Test(.enabled(if: Backends.hasControlGroups, Backends.why))
   func orphansOfAnothersSessionAreTaken() async throws {

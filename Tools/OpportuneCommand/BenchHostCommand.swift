@@ -13,11 +13,11 @@ struct BenchHostCommand: MeasuringCommand {
       apps of a host. Contenders take turns. switches: from 'opportune front' to the first answer of a program of 256 MB; \
       with --criu also of one that is in files. memory: in a control group that may use --mebibytes, four programs behind \
       hold nearly all of it, and one in front takes a quarter: how long that takes, and who goes; alone, as a shell starts them (the kernel ends whom it likes), \
-      with a swap file, and as suspended apps of a host, without swap (it terminates) and with it (it pages out). \
+      with swap, and as suspended apps of a host, without swap (it terminates) and with it (it pages out). \
       idle: what the host takes while nothing happens.
 
       Programs that are not in PATH leave out their figure, which is told; so does who may make no memory group, or no \
-      swap file. Each run has a host of its own, on a socket of its own. Ctrl-C ends the run with what it has.
+      swap. Each run has a host of its own, on a socket of its own. Ctrl-C ends the run with what it has.
 
       Figures: \(HostBenchOptions.Figure.allCases.map(\.rawValue).joined(separator: ", ")).
       Loads: \(HostLoad.allCases.map(\.rawValue).joined(separator: ", ")).
@@ -35,6 +35,11 @@ struct BenchHostCommand: MeasuringCommand {
   @Option(help: "The limit of the memory figure, MiB, 256 to 65536.") var mebibytes = 1024
   @Option(help: "Seconds from when that is held to the start of the program in front, 0 to 60.")
   var pause: Double = 5
+  @Option(
+    help: ArgumentHelp(
+      "Where the memory figure swaps to: a file in --folder, or compressed main memory.",
+      valueName: "file|zram"))
+  var swapOn = "file"
   @Option(
     help: ArgumentHelp(
       "CRIU, for switches to a program that it has written to files; where there is no swap, as root.",
@@ -59,6 +64,6 @@ struct BenchHostCommand: MeasuringCommand {
     try HostBenchOptions(
       figures: names(figure), loads: names(load), contenders: names(contender), seconds: seconds,
       repeats: repeats, rate: rate, apps: apps, mebibytes: mebibytes, pause: pause,
-      criu: criu, folder: folder)
+      swapPlace: swapOn, criu: criu, folder: folder)
   }
 }

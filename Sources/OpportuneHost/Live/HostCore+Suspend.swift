@@ -139,6 +139,18 @@ extension HostCore {
     }
   }
 
+  /// The kernel continues what is left of a stopped job whose first process has ended, if nobody of its
+  /// session is its parent then (setpgid(2), orphaned process groups). In a control group it stays frozen.
+  /// (R-FTS-06)
+  func stopAgain(_ app: HostedProcess) {
+    guard apps[app.name] === app, let group = app.group as? SignalledGroup,
+      [.suspended, .hibernated].contains(system.state(of: app.id))
+    else { return }
+    do throws(ProcessHostError) { try group.freeze(within: configuration.freezeLimit) } catch {
+      app.note(["\(error)"])
+    }
+  }
+
   /// How long who asks should wait; an answer may come much sooner than its grace ends.
   private func wait(for pending: PendingSuspension) -> Duration {
     let left = pending.until - now

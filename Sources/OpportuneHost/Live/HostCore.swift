@@ -463,6 +463,7 @@ final class HostCore {
   func memberEnded(_ app: HostedProcess) {
     app.reap()
     watch(app)
+    stopAgain(app)
   }
 
   /// Has its end seen. While CRIU is at it, that ends its processes, and has the word.

@@ -18,6 +18,8 @@ package struct HostBenchOptions: Sendable {
   let mebibytes: Int
   /// Seconds from when all is held to the start of the program in front.
   let pause: Double
+  /// Of the memory figure.
+  let swapPlace: SwapSpace.Place
   /// The file of the command that makes checkpoints; `nil`: they are not measured.
   let criu: String?
   let folder: String
@@ -26,7 +28,7 @@ package struct HostBenchOptions: Sendable {
   package init(
     figures: [String] = [], loads: [String] = [], contenders: [String] = [], seconds: Double = 10,
     repeats: Int = 3, rate: Int = 2000, apps: Int = 200, mebibytes: Int = 1024,
-    pause: Double = 5, criu: String? = nil, folder: String = "/var/tmp"
+    pause: Double = 5, swapPlace: String = "file", criu: String? = nil, folder: String = "/var/tmp"
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     self.loads = try BenchError.figures(ReportTable.unique(loads), of: "--load")
@@ -37,6 +39,11 @@ package struct HostBenchOptions: Sendable {
     self.apps = try BenchError.check(apps, "--apps", 1...2000)
     self.mebibytes = try BenchError.check(mebibytes, "--mebibytes", 256...65_536)
     self.pause = try BenchError.check(pause, "--pause", 0...60)
+    guard let place = SwapSpace.Place(rawValue: swapPlace) else {
+      throw .invalid(
+        "--swap-on", swapPlace, expected: SwapSpace.Place.allCases.map(\.rawValue).joined(separator: " or "))
+    }
+    self.swapPlace = place
     if let criu { try BenchError.checkProgram(criu, "--criu") }
     self.criu = criu
     self.folder = try BenchError.checkFolder(folder)

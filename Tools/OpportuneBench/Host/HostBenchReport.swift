@@ -77,6 +77,8 @@ package struct HostBenchReport: BenchOutcome {
     }
 
     let contender: String
+    /// `nil`: there is no swap.
+    let swapOn: String?
     let repeats: Int
     let takenMs: Spread?
     let longestPageMs: Spread?
@@ -87,7 +89,7 @@ package struct HostBenchReport: BenchOutcome {
     let went: [String: [String: Int]]
 
     init(_ row: HostMemoryRow) {
-      (contender, repeats) = (row.way.rawValue, row.went.count)
+      (contender, swapOn, repeats) = (row.way.rawValue, row.swapPlace?.rawValue, row.went.count)
       (takenMs, longestPageMs, swappedMb) = (Spread(row.taken), Spread(row.longest), Spread(row.swapped))
       (frontLost, hostLost) = (row.frontLost, row.hostLost)
       var went: [String: [String: Int]] = [:]
@@ -163,18 +165,21 @@ package struct HostBenchReport: BenchOutcome {
     if !memory.isEmpty {
       lines.append("memory short: from its start until the program in front has its memory, ms")
       var cells = [
-        ["contender", "median", "least", "most", "longest page", "MB swapped", "front lost", "who went"]
+        [
+          "contender", "swap", "median", "least", "most", "longest page", "MB swapped", "front lost",
+          "who went",
+        ]
       ]
       for row in memory.map(Memory.init) {
         let times = [row.takenMs?.median, row.takenMs?.least, row.takenMs?.most, row.longestPageMs?.median]
         cells.append(
-          [row.contender] + times.map { $0.map { fixed($0, 1) } ?? "–" }
+          [row.contender, row.swapOn ?? "–"] + times.map { $0.map { fixed($0, 1) } ?? "–" }
             + [
               row.swappedMb.map { fixed($0.median, 0) } ?? "–", "\(row.frontLost) of \(row.repeats)",
               row.told,
             ])
       }
-      lines += ReportTable.align(cells, isLeft: { $0 == 0 || $0 == 7 }) + [""]
+      lines += ReportTable.align(cells, isLeft: { $0 < 2 || $0 == 8 }) + [""]
     }
     if !results.isEmpty {
       let cells = results.map { result in

@@ -9,7 +9,7 @@ package enum HostMemoryWay: String, Sendable, CaseIterable {
   case alone
   /// As a shell starts them: the kernel ends whom it likes.
   case shell
-  /// The same with a swap file.
+  /// The same with swap.
   case swap
   /// Suspended apps of a host in the same group, which terminates them, for there is no swap.
   case opportune
@@ -35,6 +35,8 @@ package struct HostMemoryRow: Sendable {
   }
 
   let way: HostMemoryWay
+  /// `nil`: there is no swap.
+  let swapPlace: SwapSpace.Place?
   /// From its start until the program in front has its memory, milliseconds, where it came to that.
   var taken: [Double] = []
   /// The longest that it waited for one page, milliseconds.
@@ -47,7 +49,10 @@ package struct HostMemoryRow: Sendable {
   var frontLost = 0
   var hostLost = 0
 
-  init(_ way: HostMemoryWay) { self.way = way }
+  init(_ way: HostMemoryWay, swapsTo place: SwapSpace.Place = .file) {
+    self.way = way
+    swapPlace = way.swaps ? place : nil
+  }
 }
 
 extension HostBench {
@@ -56,7 +61,7 @@ extension HostBench {
   /// Ways take turns, repeat after repeat, and in who is first.
   func measureMemory(_ folder: String, _ skipped: inout [String]) throws -> [HostMemoryRow] {
     let ways = HostMemoryWay.allCases
-    var rows = ways.map { HostMemoryRow($0) }
+    var rows = ways.map { HostMemoryRow($0, swapsTo: options.swapPlace) }
     var refused: Set<HostMemoryWay> = []
     do {
       try Self.checkMemory(options.mebibytes)
@@ -95,12 +100,14 @@ extension HostBench {
     let scratch = folder + "/memory"
     guard mkdir(scratch, 0o755) == 0 else { throw BenchError.failed("'\(scratch)' was not made") }
     defer { Self.empty(scratch) }
-    let swap = way.swaps ? try SwapFile(in: options.folder, mebibytes: options.mebibytes) : nil
+    let swap =
+      way.swaps
+      ? try SwapSpace(on: options.swapPlace, in: options.folder, mebibytes: options.mebibytes) : nil
     defer { withExtendedLifetime(swap) {} }
     let group = try MemoryGroup()
     defer { group.removeAll() }
     try group.limit(mebibytes: options.mebibytes, swaps: way.swaps)
-    guard way.swaps || group.forbidsSwap || !SwapFile.isThere else {
+    guard way.swaps || group.forbidsSwap || !SwapSpace.isThere else {
       throw BenchError(.unavailable, "swap cannot be forbidden to a control group here")
     }
     let daemon =

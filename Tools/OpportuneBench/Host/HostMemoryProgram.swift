@@ -5,7 +5,7 @@ import OpportuneBase
 /// on its standard output, and keeps it as long as the bench is there.
 package struct HostMemoryProgram: Sendable, Equatable {
   enum Role: String {
-    /// What is behind: fills its memory with what does not compress.
+    /// What is behind: fills its memory with what compresses to half, as that of programs does about.
     case hold
     /// What is in front: touches a byte of each page, and looks how long each took.
     case take
@@ -83,8 +83,12 @@ package struct HostMemoryProgram: Sendable, Equatable {
     guard source >= 0 else { throw BenchError.failed("'/dev/urandom' was not opened") }
     defer { close(source) }
     let begin = SystemClock.now()
-    let filled = inPieces(length) { done in read(source, memory + done, min(1 << 20, length - done)) }
-    guard filled.done == length else { throw BenchError.failed("'/dev/urandom' was not read") }
+    let page = Int(getpagesize())
+    for start in stride(from: 0, to: length, by: page) {
+      // The rest of a page is zero, as it was mapped.
+      let filled = inPieces(page / 2) { done in read(source, memory + start + done, page / 2 - done) }
+      guard filled.done == page / 2 else { throw BenchError.failed("'/dev/urandom' was not read") }
+    }
     return elapsed(from: begin, to: SystemClock.now())
   }
 
