@@ -2,9 +2,11 @@
 #include "opp_host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +72,17 @@ static int load(opp_host_limit limit, const struct bpf_insn *program, size_t cou
     attributes.license = (uint64_t)(uintptr_t) "Apache-2.0";
     strncpy(attributes.prog_name, name, sizeof attributes.prog_name - 1);
     return bpf(BPF_PROG_LOAD, &attributes);
+}
+
+int opp_host_device_at(const char *path, opp_host_device *found) {
+    struct statx status;
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) return -errno;
+    if (!S_ISCHR(status.stx_mode) && !S_ISBLK(status.stx_mode)) return -ENODEV;
+    *found = (opp_host_device){
+        .is_block = S_ISBLK(status.stx_mode) ? 1 : 0,
+        .major = (int32_t)status.stx_rdev_major,
+        .minor = (int32_t)status.stx_rdev_minor};
+    return 0;
 }
 
 int opp_host_limit_devices(const opp_host_device *denied, size_t count) {

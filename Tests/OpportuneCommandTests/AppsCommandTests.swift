@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneApps
+import OpportuneHost
 import TestSupport
 import Testing
 
@@ -15,6 +16,19 @@ import Testing
     let error = try #require(#expect(throws: (any Error).self) { try StatesCommand.parse(arguments) })
     #expect(StatesCommand.message(for: error).contains(part))
     #expect(throws: Never.self) { try StatesCommand.parse(["--state", "foreground", "--json"]) }
+  }
+
+  /// What could not be done stands below, by whom it is of.
+  // R-LIFE-24
+  @Test func aListHasNotes() {
+    var app = AppEntry.withoutProcess("make", .background)
+    #expect(!AppsCommand.table([app], hasNotes: true).contains("make: "))
+    app.notes = ["its packets\u{1B} are not dropped"]
+    #expect(!AppsCommand.table([app], hasNotes: false).contains("make: "))
+    let lines = AppsCommand.table([app], hasNotes: true).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    #expect(lines.count == 4 && lines[2] == "")
+    #expect(lines[3].hasPrefix("make: its packets") && !lines[3].contains("\u{1B}"))
   }
 
   /// It has the push, and does not say what it does with it.

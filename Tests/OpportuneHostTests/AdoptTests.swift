@@ -39,6 +39,36 @@ import Testing
     try await isTaken(tree, backend, leads: true)
   }
 
+  /// By who serves at a socket, and by its name where a manager of services has opened that.
+  @Test func whatASessionHangsOnIsLeftAlone() async throws {
+    let place = try Place()
+    let folder = place.folder.path
+    let listener = try HostSocket.open(at: folder + "/bus", host: { nil })
+    let session = SessionProcesses(display: nil, environment: ["XDG_RUNTIME_DIR": folder])
+    #expect(session.why(getpid()) == "it serves the session's bus, on which other programs hang")
+    #expect(SessionProcesses(display: nil, environment: [:]).why(getpid()) == nil)
+    withExtendedLifetime(listener) {}
+    let bus = folder + "/dbus-daemon"
+    let sleep = URL(filePath: "/bin/sleep").resolvingSymlinksInPath().path
+    try FileManager.default.copyItem(atPath: sleep, toPath: bus)
+    let shell = try startProgram(["/bin/sh", "-c", "'\(bus)' 600 & wait"])
+    var child: Int32 = 0
+    try await eventually("it runs") {
+      child = ProcessTable.all().first { $0.parent == shell.processIdentifier }?.pid ?? 0
+      return ProcessTable.command(of: child) == "dbus-daemon"
+    }
+    let hosted = try Hosted(.auto)
+    let why = "it is 'dbus-daemon', on which other programs hang"
+    #expect(throws: ProcessHostError(.process(child, why))) { try hosted.host.adopt(child, name: "app") }
+    let above = ProcessHostError(.process(shell.processIdentifier, "process \(child) below it: \(why)"))
+    #expect(throws: above) { try hosted.host.adopt(shell.processIdentifier, name: "app") }
+    kill(child, SIGKILL)
+    shell.waitUntilExit()
+    let asked = try told(by: ["adopt", "--socket", folder + "/none", "\(getpid())"])
+    #expect(asked.status != 0 && asked.said.contains("has started this command"), "\(asked.said)")
+    try await hosted.end()
+  }
+
   /// As in a shell with job control: the kernel sends SIGHUP and SIGCONT to what is left of the job.
   // R-FTS-06
   @Test(arguments: Backends.usable)

@@ -125,7 +125,7 @@ import Testing
       try hosted.host.bringForward("app")
       #expect(hosted.entry()?.notes == [])
     case .terminate:
-      for name in ["app", "kept", "declared"] {
+      for name in ["app", "declared"] {
         try await eventually("the end of \(name)") { hosted.entry(name) == nil }
       }
       try await eventually("the reason") {
@@ -133,8 +133,62 @@ import Testing
       }
     }
     if answer != .terminate { #expect(hosted.entry("declared") != nil) }
-    if answer == .suspend { #expect(hosted.entry("kept")?.state == "background") }
+    if answer != .tell { #expect(hosted.entry("kept")?.state == "background") }
     #expect(hosted.entry("without")?.state == "background")
+    try await hosted.end()
+  }
+
+  /// A user's word goes before it: who is told to go on does, who is kept stays, also one whose device has
+  /// its node elsewhere. Who was in front of a host that has ended has not come to background.
+  // R-GFX-02
+  @Test(.enabled(if: Backends.hasLimits, Backends.whyNoLimits), arguments: [false, true])
+  func aUsersWordGoesBeforeWhatIsOpen(terminates: Bool) async throws {
+    let place = try Place()
+    let node = place.folder.path + "/node"
+    // The one that is full of zeros.
+    try #require(mknod(node, S_IFCHR | 0o600, 1 << 8 | 5) == 0)
+    let (key, log) = (Hosted.newKey(), Told())
+    let answer = terminates ? HeldDevices.Answer.terminate : .suspend
+    func host() throws -> Hosted {
+      try Hosted(
+        .auto, key: key, devices: DeviceList("zero=c:1:5"), heldDevices: answer, log: { log.append($0) })
+    }
+    let output = try Output()
+    do {
+      let hosted = try host()
+      try start(
+        hosted,
+        "import os, time; kept = os.open('\(node)', os.O_RDWR); print('open', flush=True); "
+          + "time.sleep(600)", foreground: true, output: output)
+      _ = try await output.lines(1)
+      hosted.host.stop()
+    }
+    let hosted = try host()
+    #expect(hosted.entry()?.state == "background")
+    try hosted.host.bringForward("app")
+    try hosted.host.keep("app", seconds: nil, reason: "a call")
+    _ = try hosted.shell("exec sleep 600", name: "other", foreground: true)
+    // What is due by then has been done when another is suspended for its devices.
+    _ = try hosted.shell("exec sleep 600 < \(node)", name: "next", foreground: true)
+    try await eventually("it is open") {
+      SystemFile.target(of: "/proc/\(hosted.entry("next")?.pids.first ?? 0)/fd/0") == node
+    }
+    try hosted.host.bringForward("other")
+    try await eventually("the next is judged") { log.lines.contains { $0.hasPrefix("'next' is ") } }
+    #expect(hosted.entry()?.state == "background")
+    #expect(!log.lines.contains { $0.hasPrefix("'app' is ") })
+    try hosted.host.endKeeping("app")
+    try await eventually("it is judged") { log.lines.contains { $0.hasPrefix("'app' is ") } }
+    if terminates {
+      try await eventually("its end") { hosted.entry() == nil }
+    } else {
+      try await eventually("it is suspended") { hosted.entry()?.state == "suspended" }
+      try hosted.host.resume("app")
+      try hosted.host.bringForward("next")
+      try hosted.host.bringForward("other")
+      try await eventually("the next is judged again") { log.lines.count { $0.hasPrefix("'next' is ") } == 2 }
+      #expect(hosted.entry()?.state == "background")
+    }
     try await hosted.end()
   }
 

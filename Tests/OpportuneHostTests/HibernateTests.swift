@@ -6,6 +6,16 @@ import Testing
 
 /// Hibernation of real, unmodified programs.
 @Suite(.bounded) struct HibernateTests {
+  /// What lists call paged out, or frozen alone.
+  // R-LIFE-07
+  @Test(arguments: [
+    (100, 90, 0, true), (100, 91, 0, false), (100, 10, EPERM, false), (0, 0, 0, false), (5, 9, 0, false),
+  ])
+  func aTenthHasToLeave(before: UInt64, after: UInt64, error: Int32, hasFreed: Bool) {
+    let result = PageOut.Result(before: before, after: after, error: error, hadSwap: true)
+    #expect(result.hasFreed == hasFreed)
+  }
+
   // R-LIFE-07, R-MEM-05
   @Test(
     .enabled(if: geteuid() == 0, "only with CAP_SYS_NICE another's memory is paged out"),

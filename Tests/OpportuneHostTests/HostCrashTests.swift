@@ -179,7 +179,7 @@ final class HostProgram {
   }
 
   @discardableResult func ask(_ action: HostRequest.Action, _ name: String?) throws -> HostAnswer {
-    try HostRequest(action, name: name).send(to: place.path)
+    try HostRequest(action, name: name).send(to: place.path, within: patience)
   }
 
   /// Its warden, or its starter.

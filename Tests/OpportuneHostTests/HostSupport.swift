@@ -186,6 +186,11 @@ func told(by arguments: [String]) throws -> (status: Int32, said: String) {
   return (status, output + errors)
 }
 
+extension HibernationWay.Name {
+  /// Whether its processes are there; how much of them left main memory is the kernel's to say.
+  var keepsProcesses: Bool { self == .pagedOut || self == .frozen }
+}
+
 /// Starts a program of no host's.
 ///
 /// - Parameters:

@@ -93,6 +93,63 @@ import Testing
     }
   }
 
+  /// Each of its own, not that of the first.
+  @Test(
+    .enabled(if: geteuid() == 0, "only with privilege a thread is raised again"), arguments: [true, false])
+  func eachProcessHasItsOwnClassesBack(groups: Bool) async throws {
+    var configuration = HostConfiguration()
+    (configuration.backend, configuration.usesClassGroups) = (.signals, groups)
+    let host = try ProcessHost(key: Hosted.newKey(), configuration: configuration)
+    let script = "ionice -c 2 -n 7 nice -n 5 sleep 600 & ionice -c 2 -n 1 sleep 600 & wait"
+    _ = try host.launch(["/bin/sh", "-c", script], name: "app", foreground: true)
+    func pids() -> [Int32] { host.apps().first { $0.id == "app" }?.pids ?? [] }
+    func classes() -> [String] {
+      pids().map { pid in
+        var io: Int32 = 0
+        _ = opp_host_io_class_get(pid, &io)
+        return "\(ProcessTable.command(of: pid) ?? "") \(io) \(found(pid).nice)"
+      }.sorted()
+    }
+    try await eventually("all three") { classes().count { $0.hasPrefix("sleep ") } == 2 }
+    let before = classes()
+    #expect(before.count == 3 && Set(before).count == 3)
+    _ = try host.launch(["/bin/sleep", "600"], name: "other", foreground: true)
+    #expect(pids().allSatisfy(isIdleInIO))
+    if !groups { #expect(pids().allSatisfy { found($0).nice == 19 }) }
+    try host.bringForward("app")
+    #expect(classes() == before)
+    for name in ["app", "other"] { try host.terminate(name) }
+    try await eventually("their end") { host.apps().isEmpty }
+    host.stop()
+  }
+
+  /// What limits it there holds again when the host has let go of it.
+  @Test(
+    .enabled(
+      if: CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil,
+      "there is no CPU controller here"))
+  func whoWasInAGroupComesBackThere() async throws {
+    let root = try #require(ControllerGroup.mount(of: "cpu"))
+    let folder = root + "/" + Hosted.newKey()
+    try #require(mkdir(folder, 0o755) == 0)
+    let sleeping = Process()
+    sleeping.executableURL = URL(filePath: "/bin/sleep")
+    sleeping.arguments = ["600"]
+    try sleeping.run()
+    let pid = sleeping.processIdentifier
+    defer {
+      kill(pid, SIGKILL)
+      sleeping.waitUntilExit()
+      for _ in 0..<1000 where rmdir(folder) != 0 && errno == EBUSY { usleep(1000) }
+    }
+    try #require(SystemFile.write("\(pid)", to: folder + "/cgroup.procs") == 0)
+    let hosted = try Hosted(.signals)
+    _ = try hosted.host.adopt(pid, name: "app")
+    #expect(SystemFile.text(folder + "/cgroup.procs") == "")
+    hosted.host.stop()
+    #expect(SystemFile.text(folder + "/cgroup.procs") == "\(pid)\n")
+  }
+
   /// Whichever of the files a kernel has; a folder stands for the group, as few kernels have the class.
   @Test(arguments: [[], ["io.weight"], ["io.prio.class", "io.weight", "io.bfq.weight"]])
   func storageIsLoweredByTheGroup(files: [String]) throws {

@@ -264,7 +264,7 @@ private final class HeldStorage: Sendable {
     _ = try saving.host.hibernate("app")
     #expect(try await saving.lines(1) == ["willSuspend"])
     try await eventually("hibernation") { try saving.host.hibernate("app", isAgain: true) == nil }
-    #expect(saving.hosted.entry()?.hibernatedBy == .pagedOut)
+    #expect(saving.hosted.entry()?.hibernatedBy?.keepsProcesses == true)
     #expect(saving.hosted.entry()?.pids.count == 1)
     try await saving.hosted.end()
   }
@@ -277,7 +277,7 @@ private final class HeldStorage: Sendable {
     _ = try saving.host.hibernate("app")
     #expect(try await saving.lines(1) == ["willSuspend"])
     try await eventually("hibernation") { try saving.host.hibernate("app", isAgain: true) == nil }
-    #expect(saving.hosted.entry()?.hibernatedBy == .pagedOut)
+    #expect(saving.hosted.entry()?.hibernatedBy?.keepsProcesses == true)
     try await eventually("the note") {
       saving.hosted.entry()?.notes.contains {
         $0.hasPrefix("hibernated: ") && $0.contains("not saved: no manifest says how it is started anew")

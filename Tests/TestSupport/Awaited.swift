@@ -41,7 +41,7 @@ public final class Awaited: @unchecked Sendable {
 }
 
 /// Half a minute, or OPPORTUNE_TEST_PATIENCE in seconds, where the machine is slow.
-private let patience = Duration.seconds(
+public let patience = Duration.seconds(
   ProcessInfo.processInfo.environment["OPPORTUNE_TEST_PATIENCE"].flatMap { Int($0) } ?? 30)
 
 /// Waits for what others bring about and tell nobody of, and leaves them the CPU. The test ends where that

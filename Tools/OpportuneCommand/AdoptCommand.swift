@@ -11,7 +11,8 @@ struct AdoptCommand: ParsableCommand {
     discussion: """
       A tree that starts processes faster than they are found is stopped until all are, for some milliseconds; without \
       control groups its shell may notice. Refused are the system's first process, threads of the kernel, the host and \
-      what it descends from, processes of other users, and what belongs to an app already.
+      what it descends from, the shell that asks, processes of other users, what belongs to an app already, and what a \
+      session hangs on: display servers, the bus, sound, logins.
 
       Example: opportune adopt 4711 --name build
       """)
@@ -28,6 +29,11 @@ struct AdoptCommand: ParsableCommand {
   }
 
   func run() throws {
+    // What the host says of the first is plainer.
+    if pid > 1, SessionProcesses.isAbove(pid) {
+      throw Failure(
+        "process \(pid) has started this command, and could not let itself go on once it is suspended")
+    }
     var request = HostRequest(.adopt, name: name)
     (request.pid, request.foreground) = (pid, foreground)
     let answer = try socket.ask(request, within: patience.limit)

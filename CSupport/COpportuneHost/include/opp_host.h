@@ -162,6 +162,9 @@ typedef struct opp_host_device {
 
 enum { opp_host_device_max = 64 };
 
+/* The device that a path leads to, by what is known without asking a file server. -ENODEV: it is none. */
+int opp_host_device_at(const char *_Nonnull path, opp_host_device *_Nonnull found);
+
 /* What is limited. */
 typedef enum opp_host_limit {
     opp_host_limit_of_devices,

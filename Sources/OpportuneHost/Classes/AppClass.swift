@@ -9,11 +9,14 @@ internal import OpportuneBase
 final class AppClass {
   private let share: CPUShare?
   private let storage: StorageShare?
-  /// What it was found with, and gets back.
+  /// What its first process was found with, for threads that began in background.
   private let found: opp_host_class
   private let foundIO: Int32
-  /// The session's share of the CPU is lowered too where the session is the app's own.
-  private let autogroup: String?
+  /// What each thread had before it was lowered, and gets back.
+  private var before: [pid_t: opp_host_class] = [:]
+  private var beforeIO: [pid_t: Int32] = [:]
+  /// The session's share of the CPU is lowered too where the session is the app's own; with what it had.
+  private let autogroup: (file: String, nice: String)?
   private var isBackground = false
 
   /// - Parameters:
@@ -22,7 +25,8 @@ final class AppClass {
   ///   - key: of the host.
   ///   - name: of the app.
   ///   - group: all its processes.
-  ///   - isLeft: whether a host before has left it, which could not put back what it had set.
+  ///   - isLeft: whether it has what a host had set, which could not put it back: one before, or this one
+  ///     before its checkpoint.
   init(_ pid: pid_t, shares: Bool, key: String, name: String, group: any ProcessGroup, isLeft: Bool) {
     let controlGroup = group as? ControlGroup
     let share = shares ? CPUShare(key: key, name: name, group: controlGroup) : nil
@@ -42,7 +46,10 @@ final class AppClass {
     }
     self.foundIO = foundIO
     let isLeader = ProcessStat(of: pid)?.session == pid
-    autogroup = isLeader && SystemFile.exists("/proc/\(pid)/autogroup") ? "/proc/\(pid)/autogroup" : nil
+    let file = "/proc/\(pid)/autogroup"
+    // As `/autogroup-25 nice 0`.
+    let nice = isLeader ? SystemFile.text(file)?.split(whereSeparator: \.isWhitespace).last : nil
+    autogroup = nice.map { (file, isLeft && $0 == "19" ? "0" : String($0)) }
   }
 
   /// - Returns: what was refused, for people.
@@ -56,7 +63,9 @@ final class AppClass {
       guard let error, error != 0 else { continue }
       notes.append("its share of \(what) could not be changed: \(errorText(error))")
     }
-    if share == nil, let autogroup { _ = SystemFile.write(isBackground ? "19" : "0", to: autogroup) }
+    if share == nil, let autogroup {
+      _ = SystemFile.write(isBackground ? "19" : autogroup.nice, to: autogroup.file)
+    }
     let refused = setThreads(of: members)
     if refused > 0 {
       notes.append(
@@ -69,7 +78,8 @@ final class AppClass {
 
   /// Repeats until a pass finds nothing to change: a thread may have started another meanwhile.
   private func setThreads(of members: () -> [pid_t]) -> Int {
-    let changes = (share == nil ? [changeCPU] : []) + (storage?.hasClass == true ? [] : [changeIO])
+    // Some kernels derive a class of I/O from that of the CPU, so it is asked for first.
+    let changes = (storage?.hasClass == true ? [] : [changeIO]) + (share == nil ? [changeCPU] : [])
     guard !changes.isEmpty else { return 0 }
     var refused: Set<pid_t> = []
     for _ in 0..<20 {
@@ -87,6 +97,8 @@ final class AppClass {
       }
       if !hasChanged { break }
     }
+    // Numbers of threads that have ended come again.
+    if !isBackground { (before, beforeIO) = ([:], [:]) }
     return refused.count
   }
 
@@ -102,7 +114,8 @@ final class AppClass {
     // Real-time threads are audio's, as a rule, and few: they keep theirs.
     // 6 is SCHED_DEADLINE, which Glibc does not export.
     if [SCHED_FIFO, SCHED_RR, 6].contains(now.policy) { return nil }
-    var wanted = isBackground ? idle : found
+    if isBackground { before[thread] = now }
+    var wanted = isBackground ? idle : before.removeValue(forKey: thread) ?? found
     guard wanted.policy != now.policy || wanted.nice != now.nice else { return nil }
     return -opp_host_class_set(thread, &wanted)
   }
@@ -113,7 +126,8 @@ final class AppClass {
     guard opp_host_io_class_get(thread, &now) == 0 else { return nil }
     let idle = opp_host_io_class_idle()
     guard (now == idle) != isBackground else { return nil }
-    let wanted = isBackground ? idle : foundIO
+    if isBackground { beforeIO[thread] = now }
+    let wanted = isBackground ? idle : beforeIO.removeValue(forKey: thread) ?? foundIO
     return now == wanted ? nil : -opp_host_io_class_set(thread, wanted)
   }
 

@@ -30,6 +30,13 @@ final class CPUShare {
       "\(1024 * max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))))", to: group.path + "/cpu.shares")
   }
 
+  /// Deletes the groups of version 1 that a host of this key has left, and that are empty.
+  static func sweep(key: String) {
+    if let root = ControllerGroup.mount(of: "cpu") {
+      ControllerGroup.sweep(ControllerGroup.tree(key: key, in: root))
+    }
+  }
+
   /// Where they are without a host.
   func giveBack(_ members: [pid_t]) { group.giveBack(members) }
 

@@ -5,10 +5,28 @@ internal import OpportuneBase
 /// the list of members are part of every group.
 final class ControlGroup: ProcessGroup {
   let path: String
+  /// Those of the app that somebody has moved elsewhere, as systemd does with what begins a scope: they are
+  /// stopped and ended by signals. `nil`: nobody looks for them.
+  private var strays: SignalledGroup?
 
   init(path: String) { self.path = path }
 
+  /// Has those followed who leave it.
+  func follow(_ mark: String, warden: Warden?) {
+    let path = path
+    strays = SignalledGroup(mark: mark, warden: warden) { Self.strays(among: $0, of: path) }
+    insertStrays()
+  }
+
   var cgroup: String? { path }
+
+  var notes: [String] {
+    guard let count = strays?.foundMembers.count, count > 0 else { return [] }
+    return [
+      "\(count) of its processes are in a control group that is not the host's: "
+        + "they are stopped and ended by signals, and have no limits"
+    ]
+  }
 
   /// The group itself tells.
   var unmarked: [ProcessID] { [] }
@@ -63,15 +81,62 @@ final class ControlGroup: ProcessGroup {
     }
   }
 
+  /// Those who have left are looked for where nobody else is there, and by what stops or ends them.
   func members(by look: ProcessLook) -> [pid_t] {
+    let own = Self.members(of: path)
+    guard let strays else { return own }
+    return own.isEmpty ? strays.members(by: look) : own + strays.foundMembers
+  }
+
+  /// Those of the groups below included, which a member may have made.
+  private static func members(of path: String) -> [pid_t] {
+    processes(in: path) + groups(in: path).flatMap(members)
+  }
+
+  /// Those that are in no group below it.
+  static func processes(in path: String) -> [pid_t] {
     // Of another namespace is what shows as 0.
     SystemFile.text(path + "/cgroup.procs")?.split(separator: "\n").compactMap { pid_t($0) }
       .filter { $0 > 0 } ?? []
   }
 
+  /// Those right below it.
+  private static func groups(in path: String) -> [String] {
+    // A folder has a link of each below it, and two of its own.
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_nlink > 2 else { return [] }
+    return SystemFile.names(in: path).map { path + "/" + $0 }
+      .filter { stat($0, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR }
+  }
+
+  /// - Parameter pids: that carry the app's mark, or were members.
+  /// - Returns: those that are in no group of the host.
+  private static func strays(among pids: [pid_t], of path: String) -> [pid_t] {
+    let own = Set(members(of: path))
+    let left = pids.filter { !own.contains($0) }
+    let tree = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
+    return left.isEmpty ? [] : left.filter { ControlGroupTree.group(of: $0)?.hasPrefix(tree) == false }
+  }
+
+  /// Who is a member now is known when it has left. Adopted programs carry no mark.
+  private func insertStrays() {
+    strays?.insert(Self.members(of: path).compactMap { ProcessStat(of: $0)?.id })
+  }
+
+  /// - Returns: those that have left; `nil`: nobody has.
+  private func lookForStrays() -> SignalledGroup? {
+    insertStrays()
+    return strays?.members().isEmpty == false ? strays : nil
+  }
+
   func freeze(within limit: Duration) throws(ProcessHostError) {
-    try write("1", to: "cgroup.freeze", "'\(path)' could not be frozen")
     let end = ContinuousClock.now + limit
+    try freezeOwn(until: end, limit)
+    try lookForStrays()?.freeze(within: max(.zero, ContinuousClock.now.duration(to: end)))
+  }
+
+  private func freezeOwn(until end: ContinuousClock.Instant, _ limit: Duration) throws(ProcessHostError) {
+    try write("1", to: "cgroup.freeze", "'\(path)' could not be frozen")
     let file = open(path + "/cgroup.events", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw ProcessHostError(.system("'\(path)/cgroup.events'", errno)) }
     defer { close(file) }
@@ -95,14 +160,22 @@ final class ControlGroup: ProcessGroup {
   }
 
   func thaw() throws(ProcessHostError) {
+    strays?.thaw()
     try write("0", to: "cgroup.freeze", "'\(path)' could not be thawed")
   }
 
   func signal(_ number: Int32) {
+    _ = lookForStrays()
     for pid in members() { ProcessStat(of: pid)?.id.signal(number) }
   }
 
   func kill() throws(ProcessHostError) {
+    let left = lookForStrays()
+    try killOwn()
+    try left?.kill()
+  }
+
+  private func killOwn() throws(ProcessHostError) {
     let error = SystemFile.write("1", to: path + "/cgroup.kill")
     guard error != 0 else { return }
     // Before Linux 5.14: one by one, frozen, so that none of them can start another meanwhile.
@@ -120,6 +193,7 @@ final class ControlGroup: ProcessGroup {
 
   func remove() {
     // A member that has left the list may still be on its way out. What stays, the next start takes away.
+    for below in Self.groups(in: path) { ControlGroup(path: below).remove() }
     for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
   }
 
@@ -200,7 +274,10 @@ struct ControlGroupTree {
     guard mkdir(folder, 0o755) == 0 || errno == EEXIST else {
       throw ProcessHostError(.system("the group '\(folder)' could not be made", errno))
     }
-    return ControlGroup(path: folder)
+    let group = ControlGroup(path: folder)
+    // One that could not be deleted may be frozen still.
+    try group.thaw()
+    return group
   }
 
   /// Thaws everything that a host of this key has left, and deletes what is empty.

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// A control group in which one controller, as that of the CPU or of memory, works for one app: the app's own
 /// where that is of version 2 and may have the controller, else one of version 1, beside the app's.
@@ -9,6 +10,12 @@ struct ControllerGroup: Sendable {
   /// Of version 1: the folder below which the groups of all hosts are, and where processes are without one.
   /// The processes are moved in and out; in version 2 they are in the group already.
   let root: String?
+  /// Of version 1: where its first process was found.
+  private let origin = Origin()
+
+  private final class Origin: Sendable {
+    let folder = Mutex<String?>(nil)
+  }
 
   init(path: String, root: String?) { (self.path, self.root) = (path, root) }
 
@@ -70,7 +77,26 @@ struct ControllerGroup: Sendable {
   var entrance: String? { root == nil ? nil : path + "/cgroup.procs" }
 
   /// - Returns: 0, or the number of the error.
-  func adopt(_ pid: pid_t) -> Int32 { entrance.map { SystemFile.write("\(pid)", to: $0) } ?? 0 }
+  func adopt(_ pid: pid_t) -> Int32 {
+    guard let root, let entrance else { return 0 }
+    origin.folder.withLock { if $0 == nil { $0 = Self.folder(of: pid, below: root) } }
+    return SystemFile.write("\(pid)", to: entrance)
+  }
+
+  /// Where a process is in the hierarchy of version 1 that is mounted there; `nil`: not below it.
+  private static func folder(of pid: pid_t, below root: String) -> String? {
+    let lines = SystemFile.text("/proc/\(pid)/cgroup")?.split(separator: "\n") ?? []
+    // As `4:cpu,cpuacct:/path`; hierarchies are mounted by the names of their controllers.
+    for line in lines {
+      let words = line.split(separator: ":", maxSplits: 2)
+      guard words.count == 3, let controller = words[1].split(separator: ",").first,
+        let mount = mount(of: String(controller)), root == mount || root.hasPrefix(mount + "/")
+      else { continue }
+      let folder = mount + (words[2] == "/" ? "" : words[2])
+      return SystemFile.exists(folder + "/cgroup.procs") ? folder : nil
+    }
+    return nil
+  }
 
   /// Takes in all of an app.
   ///
@@ -86,10 +112,14 @@ struct ControllerGroup: Sendable {
     }
   }
 
-  /// Where they are without a host.
+  /// Where the first of them was found, if that is there still; what a host before has left, and whose place
+  /// nobody knows, where they are without one.
   func giveBack(_ members: [pid_t]) {
     guard let root else { return }
-    for pid in members { _ = SystemFile.write("\(pid)", to: root + "/cgroup.procs") }
+    let found = origin.folder.withLock(\.self)
+    for pid in members where SystemFile.write("\(pid)", to: (found ?? root) + "/cgroup.procs") != 0 {
+      _ = SystemFile.write("\(pid)", to: root + "/cgroup.procs")
+    }
     remove()
   }
 
@@ -98,6 +128,14 @@ struct ControllerGroup: Sendable {
     // A member that has left the list may still be on its way out.
     for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
     if let end = path.lastIndex(of: "/") { Self.clear(upwards: String(path[..<end])) }
+  }
+
+  /// Deletes the groups of version 1 that a host of this key has left, and that are empty.
+  ///
+  /// - Parameter tree: the folder of all its groups.
+  static func sweep(_ tree: String) {
+    for name in SystemFile.names(in: tree) { rmdir(tree + "/" + name) }
+    clear(upwards: tree)
   }
 
   /// Deletes the folder of a host and the one of all hosts; stops at the first that is still of use.

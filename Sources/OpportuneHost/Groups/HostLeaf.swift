@@ -80,7 +80,7 @@ final class HostLeaf {
       let text = SystemFile.text(group + "/" + file) ?? ""
       return Set(text.split { $0 == " " || $0 == "\n" }.map(String.init))
     }
-    let members = ControlGroup(path: group).members().filter { ProcessStat(of: $0)?.hasEnded == false }
+    let members = ControlGroup.processes(in: group).filter { ProcessStat(of: $0)?.hasEnded == false }
     return State(
       isFirst: !SystemFile.exists(group + "/cgroup.type"), controllers: words("cgroup.controllers"),
       handedDown: words("cgroup.subtree_control"), members: Set(members))
@@ -126,7 +126,7 @@ final class HostLeaf {
       }
     }
     guard SystemFile.exists(leaf) else { return }
-    for pid in ControlGroup(path: leaf).members() where ours.contains(pid) {
+    for pid in ControlGroup.processes(in: leaf) where ours.contains(pid) {
       _ = SystemFile.write("\(pid)", to: own + "/cgroup.procs")
     }
     ControlGroup(path: leaf).remove()

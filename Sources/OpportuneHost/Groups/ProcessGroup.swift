@@ -16,6 +16,9 @@ protocol ProcessGroup: AnyObject {
   /// - Throws: ``ProcessHostError``; then none of them is a member.
   func adopt(tree root: ProcessStat) throws(ProcessHostError)
 
+  /// What is not as in other groups, for people.
+  var notes: [String] { get }
+
   /// Those that the next host would not find without being told.
   var unmarked: [ProcessID] { get }
 
@@ -45,6 +48,8 @@ protocol ProcessGroup: AnyObject {
 }
 
 extension ProcessGroup {
+  var notes: [String] { [] }
+
   /// The processes that have not ended.
   func members() -> [pid_t] { members(by: ProcessLook()) }
 }

@@ -21,13 +21,21 @@ final class SignalledGroup: ProcessGroup {
   private var ticksOfEnded: UInt64 = 0
   private var ticks: [ProcessID: UInt64] = [:]
   private let warden: Warden?
+  /// Of those that carry the mark or were known, who is a member; `nil`: all are, and all that descend from
+  /// them.
+  private let choose: (([pid_t]) -> [pid_t])?
+  /// Of the latest look.
+  private var found: [ProcessID] = []
+  /// Of these, who lives.
+  var foundMembers: [pid_t] {
+    found.compactMap { id in ProcessStat(of: id.pid).flatMap { $0.id == id && !$0.hasEnded ? id.pid : nil } }
+  }
 
   /// The name of the variable that holds the mark.
   static let variable = "OPPORTUNE_APP"
 
-  init(mark: String, warden: Warden?) {
-    self.mark = mark
-    self.warden = warden
+  init(mark: String, warden: Warden?, choosing choose: (([pid_t]) -> [pid_t])? = nil) {
+    (self.mark, self.warden, self.choose) = (mark, warden, choose)
   }
 
   var cgroup: String? { nil }
@@ -72,15 +80,20 @@ final class SignalledGroup: ProcessGroup {
     stopped.formIntersection(living)
     strangers.formIntersection(living)
     for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
-      let environment = Self.environment(of: one.pid)
+      let environment = one.isOfKernel || one.hasEnded ? nil : Self.environment(of: one.pid)
       if environment.flatMap(Self.mark(in:)) == mark {
         tree.insert(one.id)
-      } else if environment != [] || one.isOfKernel || one.hasEnded {
+      } else if environment != [] {
         strangers.insert(one.id)
       }  // Empty it is in the middle of an exec as well, in which the new one is not there yet.
     }
-    tree.look(at: all, orphansSince: orphansSince)
-    let members = all.filter { known.contains($0.id) && !$0.hasEnded }
+    if choose == nil { tree.look(at: all, orphansSince: orphansSince) } else { tree.forgetEnded(all) }
+    var members = all.filter { known.contains($0.id) && !$0.hasEnded }
+    if let choose {
+      let chosen = Set(choose(members.map(\.pid)))
+      members.removeAll { !chosen.contains($0.pid) }
+    }
+    found = members.map(\.id)
     for one in members { ticks[one.id] = one.ticks }
     return members
   }

@@ -1,3 +1,4 @@
+internal import COpportuneHost
 internal import Glibc
 internal import OpportuneApps
 internal import OpportuneBase
@@ -25,8 +26,8 @@ package enum HeldDevices {
     for pid in pids {
       let folder = "/proc/\(pid)/fd"
       for name in SystemFile.names(in: folder) {
-        // By name first: to look at a file of a network might wait for that.
-        guard let path = SystemFile.target(of: folder + "/" + name), path.hasPrefix("/dev/"),
+        // Not what has no name, as sockets and pipes.
+        guard let path = SystemFile.target(of: folder + "/" + name), path.hasPrefix("/"),
           let device = DeviceList.Device(of: folder + "/" + name), let hardware = list.hardware(of: device)
         else { continue }
         found.insert(Held(hardware: hardware, path: path))
@@ -46,18 +47,15 @@ package enum HeldDevices {
     guard !held.isEmpty else { return nil }
     let shown = held.prefix(5).map { "\($0.hardware) ('\($0.path.printable)')" }
     let more = held.count > shown.count ? " and \(held.count - shown.count) more" : ""
-    return "it has open what background may not open, and may use it on: "
-      + shown.joined(separator: ", ") + more
+    return "it has open what background may not open: \(shown.joined(separator: ", "))\(more)"
   }
 }
 
 extension DeviceList.Device {
   /// The device that a path leads to; `nil` where that is none.
   fileprivate init?(of path: String) {
-    var status = stat()
-    guard stat(path, &status) == 0 else { return nil }
-    let kind = status.st_mode & S_IFMT
-    guard kind == S_IFCHR || kind == S_IFBLK else { return nil }
-    self.init(isBlock: kind == S_IFBLK, number: UInt64(status.st_rdev))
+    var found = opp_host_device()
+    guard opp_host_device_at(path, &found) == 0 else { return nil }
+    self.init(isBlock: found.is_block != 0, major: found.major, minor: found.minor)
   }
 }

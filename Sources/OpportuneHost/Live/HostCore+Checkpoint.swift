@@ -194,7 +194,7 @@ extension HostCore {
     _ memory: MemoryGroup?
   ) -> CheckpointRun.Outcome {
     if let pid = firstTaken(of: kept.ids) {
-      return .notNow("process \(pid) is there, whose number is that of one of its own")
+      return .failed("process \(pid) is there, whose number is that of one of its own")
     }
     // CRIU is in the app's groups for that, and so is what it makes: nothing runs that is to be moved.
     let group = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -221,16 +221,15 @@ extension HostCore {
       restores[name] = nil
       switch outcome {
       case .done where !pending.isUnwanted: hasComeBack(name, pending)
-      case .notNow(let why) where !pending.isUnwanted:
+      case .failed(let why) where !pending.isUnwanted:
+        // Nothing of it has executed, and what was in the way may go.
         clear(pending)
         checkpoints?.note(name, "it could not be restored: \(why)")
-      case .done, .failed, .notNow:
+        configuration.log("'\(name)' could not be restored, and its checkpoint is kept: \(why)")
+      case .done, .failed:
         clear(pending)
         checkpoints?.remove(name)
         forget(name)
-        if !pending.isUnwanted, case .failed(let why) = outcome {
-          configuration.log("'\(name)' has ended: its checkpoint could not be restored: \(why)")
-        }
       }
     }
   }
@@ -244,7 +243,7 @@ extension HostCore {
       try begin(
         name, group: pending.group, mark: maker.mark(of: name), first: pending.kept.root,
         memory: pending.memory, foreground: pending.foreground, child: child(pending.kept.root),
-        declared: declared, notes: [text])
+        declared: declared, isLeft: true, notes: [text])
     } catch {
       configuration.log("'\(name)' has come back, and is no app: \(error)")
     }

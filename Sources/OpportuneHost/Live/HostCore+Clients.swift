@@ -98,9 +98,6 @@ extension HostCore {
     app.lowersLater = false
     app.note(app.classes.set(isBackground: true, of: app.group.members))
     app.limits.set(app.restrictions, members: app.group.members)
-    // Soon, and not here: that goes through all that it has open, and may end it amidst other effects.
-    app.isJudgedByDevices = heldDevices(of: app) != .tell && app.limits.denied != nil
-    if app.isJudgedByDevices { wakeUp() }
   }
 
   private func leave(_ app: HostedProcess, _ client: ProgramClient, _ reason: String) {

@@ -9,7 +9,10 @@ extension HostCore {
     switch action {
     case .lifecycle(let effect): return carryOut(effect, of: app)
     case .restrict(let restrictions):
-      if app.isInFront { app.used = now }
+      if app.isInFront {
+        app.used = now
+        if restrictions.cpu == .background { judgeSoonByDevices(app) }
+      }
       app.isInFront = restrictions.cpu == .foreground
       app.wasInFront = app.wasInFront || app.isInFront
       app.restrictions = restrictions

@@ -42,15 +42,18 @@ extension HostCore {
     carryOut(front.began(app.name, hasFocused: true, front: frontApp?.name, now: now))
   }
 
-  /// The app that a process belongs to: by its control group, which is one look, else by a
-  /// look at the others.
+  /// The app that a process belongs to: by its control group, which is one look, else by a look at all: it
+  /// may have left that.
   func app(of pid: pid_t) -> HostedProcess? {
     if maker.tree != nil, let group = ControlGroupTree.group(of: pid),
-      let found = apps.values.first(where: { $0.group.cgroup == group })
+      let found = apps.values.first(where: {
+        guard let own = $0.group.cgroup else { return false }
+        return group == own || group.hasPrefix(own + "/")
+      })
     {
       return found
     }
     let look = ProcessLook()
-    return apps.values.first { $0.group.cgroup == nil && $0.group.members(by: look).contains(pid) }
+    return apps.values.first { $0.group.members(by: look).contains(pid) }
   }
 }

@@ -67,7 +67,7 @@ extension HostCore {
     let begun = apps.map { app in
       let pageOut = PageOut(app.name, purpose, app.memory, app.processes())
       app.pageOut = pageOut
-      (app.isPagedOut, app.mayBeSwapped) = (true, true)
+      (app.isPagedOut, app.mayBeSwapped, app.hasFreed) = (true, true, true)
       return pageOut
     }
     pageOuts += begun
@@ -92,6 +92,7 @@ extension HostCore {
     for (pageOut, result) in ended {
       guard let app = apps[pageOut.name], app.pageOut === pageOut else { continue }
       app.pageOut = nil
+      app.hasFreed = result.hasFreed
       let text = result.text + (pageOut.purpose == .hibernation ? notSavedNote(app) : "")
       app.note(pageOut.purpose.rawValue, text)
       configuration.log("\(pageOut.purpose.rawValue)'\(app.name)': \(text)")

@@ -106,6 +106,7 @@ final class HostCore {
     settleCheckpoints()
     let leftovers = maker.sweep()
     MemoryGroup.sweep(key: key)
+    CPUShare.sweep(key: key)
     let groups = leftovers.compactMap(\.group.cgroup)
     StorageGroup.sweep(key: key, groups: groups, root: StorageSupport.system.blkio)
     _ = record?.keep(Set(leftovers.compactMap(\.mark)))
@@ -181,7 +182,7 @@ final class HostCore {
     if let other = apps.values.first(where: { $0.group.members(by: look).contains(pid) }) {
       throw ProcessHostError(.process(pid, "it belongs to the app '\(other.name)'"))
     }
-    if isTree { try checkDescendants(of: status) }
+    if isTree { try checkTree(of: status) }
     var declared: HostManifest?
     if let restart { declared = try declare(name, restart) }
     defer { undeclare(name) }  // unless it has begun
@@ -197,14 +198,22 @@ final class HostCore {
     try begin(
       name, group: group, mark: mark, first: pid, memory: memory?.adopt(pid) == 0 ? memory : nil,
       foreground: foreground, declared: declared, notes: notes)
+    if isTree, !foreground, let app = apps[name] { judgeSoonByDevices(app) }
     return (name, mark)
   }
 
-  /// None of them may be of another app or user. Who is made while the tree is taken is of the same.
-  private func checkDescendants(of root: ProcessStat) throws(ProcessHostError) {
+  /// None of them may be of another app or user, or one on which all hangs. Who is made while the tree is
+  /// taken is of the same.
+  private func checkTree(of root: ProcessStat) throws(ProcessHostError) {
     var tree = ProcessTree([root.id])
     let look = ProcessLook()
     let below = tree.look(at: look.all)
+    let session = SessionProcesses(display: configuration.display)
+    for one in [root] + below {
+      guard let why = session.why(one.pid) else { continue }
+      throw ProcessHostError(
+        .process(root.pid, one.pid == root.pid ? why : "process \(one.pid) below it: \(why)"))
+    }
     let others = apps.values.map { ($0.name, Set($0.group.members(by: look))) }
     for one in below {
       if let (name, _) = others.first(where: { $0.1.contains(one.pid) }) {
@@ -250,6 +259,7 @@ final class HostCore {
     ids[registration] = id
     names[id] = name
     outcomes[name] = nil
+    (group as? ControlGroup)?.follow(mark, warden: maker.warden)
     let classes = AppClass(
       first, shares: configuration.usesClassGroups, key: key, name: name, group: group, isLeft: isLeft)
     let app = HostedProcess(
@@ -403,12 +413,12 @@ final class HostCore {
         state: stateName(app),
         cgroup: app.group.cgroup, cpuSeconds: app.group.cpuTime(by: look).inSeconds,
         memoryBytes: 0, memoryBy: nil,
-        hibernatedBy: system.state(of: app.id) == .hibernated ? .pagedOut : nil,
+        hibernatedBy: system.state(of: app.id) == .hibernated ? (app.hasFreed ? .pagedOut : .frozen) : nil,
         keptBy: (app.declaredKeep.map { [$0] } ?? [])
           + (app.exemption.map { [$0.text] } ?? [])
           + (app.client?.tasks.values.sorted().map { "background task: \($0)" } ?? []),
         keptSockets: app.client?.sockets.count ?? 0, scheduled: notifications.count(of: app.name),
-        notes: app.notes + app.limits.notes)
+        notes: app.notes + app.group.notes + app.limits.notes)
       return (entry, app.memory, app.limits.denied)
     }
     let others = apps.values.flatMap { innerEntries(of: $0) } + endedWithState
@@ -430,20 +440,23 @@ final class HostCore {
     if let effects = try? system.advance(to: now) { carryOut(effects) }
     fireNotifications()
     carryOut(front.advance(front: frontApp?.name, now: now))
+    let steps: [(HostedProcess) -> Void] = [
+      look(at:), lookAtJoin(of:), lookAtFlush(of:), lookAtCheckpoint(of:), judgeByDevices, lookAtTimes(of:),
+    ]
     for app in apps.values {
-      look(at: app)
-      lookAtJoin(of: app)
-      lookAtFlush(of: app)
-      lookAtCheckpoint(of: app)
-      if app.exemption?.isOver(at: now) == true { app.exemption = nil }
-      if app.isJudgedByDevices { judgeByDevices(app) }
-      if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
-      if let end = app.suspendsAt, end <= now { backgroundIsOver(app) }
-      if let end = hibernatesAt(app), end <= now { hibernateUnused(app) }
-      if let end = app.killAt, end <= now {
-        app.killAt = nil
-        kill(app)
-      }
+      // Each may end it, and another may have its name then.
+      for step in steps where apps[app.name] === app { step(app) }
+    }
+  }
+
+  private func lookAtTimes(of app: HostedProcess) {
+    if app.exemption?.isOver(at: now) == true { app.exemption = nil }
+    if let pending = app.pending, pending.until <= now { lookAgain(at: app, pending) }
+    if let end = app.suspendsAt, end <= now, apps[app.name] === app { backgroundIsOver(app) }
+    if let end = hibernatesAt(app), end <= now, apps[app.name] === app { hibernateUnused(app) }
+    if let end = app.killAt, end <= now, apps[app.name] === app {
+      app.killAt = nil
+      kill(app)
     }
   }
 

@@ -1,6 +1,6 @@
 import Foundation
 internal import Glibc
-internal import OpportuneApps
+package import OpportuneApps
 
 /// An app of the host: a group of processes, and where it is in its life.
 ///
@@ -57,6 +57,8 @@ final class HostedProcess {
   var isInFront = false
   /// Since it was suspended, as far as that was possible.
   var isPagedOut = false
+  /// Whether that took something, or is under way.
+  var hasFreed = true
   /// It was paged out, and has not been in front since.
   var mayBeSwapped = false
   /// That has not ended.
@@ -180,7 +182,7 @@ package struct AppEntry: Sendable, Hashable, Codable {
   }
 
   /// Of an app that has no process.
-  static func withoutProcess(
+  package static func withoutProcess(
     _ id: String, _ state: LifecycleState.Operational, hibernatedBy way: HibernationWay.Name? = nil,
     scheduled: Int = 0, notes: [String] = []
   ) -> AppEntry {

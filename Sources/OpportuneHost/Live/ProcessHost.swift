@@ -103,13 +103,9 @@ package final class ProcessHost: Sendable {
       guard run.wait(until: end) else { return false }
       guard run.isRestore, let outcome = run.outcome, outcome != .done else { continue }
       try engine.changing { core throws(ProcessHostError) in core.lookAtRestores() }
-      switch outcome {
-      case .done: break
-      case .failed(let why):
+      if case .failed(let why) = outcome {
         throw ProcessHostError(
-          .lifecycle(name, "it has ended: its checkpoint could not be restored: \(why)"))
-      case .notNow(let why):
-        throw ProcessHostError(.lifecycle(name, "it cannot be restored now: \(why)"))
+          .lifecycle(name, "it could not be restored, and its checkpoint is kept: \(why)"))
       }
     }
     return true
@@ -291,7 +287,7 @@ package final class ProcessHost: Sendable {
   /// What could not be done for an app; none where it does not run.
   package func notes(of name: String) -> [String] {
     engine.locked { core in
-      if let app = core.apps[name] { return app.notes + app.limits.notes }
+      if let app = core.apps[name] { return app.notes + app.group.notes + app.limits.notes }
       return core.endedWithState.first { $0.id == name }?.notes ?? []
     }
   }

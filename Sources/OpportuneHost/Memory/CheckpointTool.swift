@@ -148,7 +148,7 @@ package struct CheckpointTool: Sendable {
     if let folder, input < 0 || flock(input, LOCK_EX | LOCK_NB) != 0 {
       let error = errno
       if input >= 0 { close(input) }
-      return .notNow("'\(folder + held)' could not be locked: \(errorText(error))")
+      return .failed("'\(folder + held)' could not be locked: \(errorText(error))")
     }
     let output = inherits ? -1 : nothing
     let (pid, pidfd, lack) = ProgramFile.start(
@@ -156,8 +156,8 @@ package struct CheckpointTool: Sendable {
       descriptors: [input, output, output], by: starter)
     // The lock is that of whoever has it open, from here on CRIU's.
     if folder != nil { close(input) }
-    if let lack { return .notNow("the host's process opportune-start \(lack.message)") }
-    guard pid > 0 else { return .notNow("'\(path.printable)' could not be started: \(errorText(-pid))") }
+    if let lack { return .failed("the host's process opportune-start \(lack.message)") }
+    guard pid > 0 else { return .failed("'\(path.printable)' could not be started: \(errorText(-pid))") }
     defer { close(pidfd) }
     var status: Int32 = 0
     var reaped: Int32 = 0
@@ -190,14 +190,12 @@ final class CheckpointRun: @unchecked Sendable {
   enum Outcome: Sendable, Hashable {
     case done
     case failed(String)
-    /// Nothing was tried, as that cannot succeed now; why.
-    case notNow(String)
 
     /// For people; `nil`: it is done.
     var failure: String? {
       switch self {
       case .done: nil
-      case .failed(let why), .notNow(let why): why
+      case .failed(let why): why
       }
     }
   }

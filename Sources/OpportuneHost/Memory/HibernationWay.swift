@@ -41,6 +41,8 @@ package enum HibernationWay: Sendable, Hashable {
   /// As entries have it.
   package enum Name: String, Sendable, Hashable, Codable {
     case pagedOut = "paged out"
+    /// The kernel has taken nothing of note.
+    case frozen
     case checkpoint
     case savedState = "saved state"
   }

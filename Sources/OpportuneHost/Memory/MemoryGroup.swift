@@ -35,9 +35,7 @@ final class MemoryGroup: Sendable {
 
   /// Deletes the groups of version 1 that a host of this key has left, and that are empty.
   static func sweep(key: String) {
-    guard let tree = tree(key: key) else { return }
-    for name in SystemFile.names(in: tree) { rmdir(tree + "/" + name) }
-    ControllerGroup.clear(upwards: tree)
+    if let tree = tree(key: key) { ControllerGroup.sweep(tree) }
   }
 
   /// The folder of all groups of version 1 of one host; `nil` where there is no such hierarchy.

@@ -32,6 +32,9 @@ final class PageOut: @unchecked Sendable {
     /// Whether there was a place for what is no file's.
     var hadSwap: Bool
 
+    /// Whether a tenth of it has left main memory at least.
+    var hasFreed: Bool { error == 0 && after <= before - before / 10 && before > 0 }
+
     /// For people.
     var text: String {
       guard error == 0 else {

@@ -63,7 +63,8 @@ final class SwapSpace {
 }
 
 extension SwapSpace.Place {
-  /// Sets `swap` in `make`, and takes that away in `unmake`. `$0` is a path of the bench's own.
+  /// Sets `swap` in `make`, and takes that away in `unmake`. `$0` is a path of the bench's own, `$1` how
+  /// many bytes.
   fileprivate var script: String {
     switch self {
     case .file:

@@ -1,0 +1,67 @@
+import Foundation
+internal import Glibc
+internal import OpportuneBase
+
+/// Processes on which a user's session hangs: display servers, the bus, sound, what starts sessions. Whoever
+/// is suspended there takes all others along, so the host leaves them alone.
+package struct SessionProcesses {
+  /// Whether this process descends from another of its user, and would be stopped with it.
+  package static func isAbove(_ pid: Int32) -> Bool {
+    ProcessTable.ancestors(of: getpid()).contains(pid) && ProcessTable.user(of: pid) == geteuid()
+  }
+
+  /// What is said of who serves there.
+  private let servers: [pid_t: String]
+
+  /// Where a manager of services listens for others, as systemd does, the socket tells of that one alone.
+  private static let programs: Set<String> = [
+    "Hyprland", "Xorg", "Xwayland", "agetty", "dbus-broker", "dbus-broker-lau", "dbus-daemon",
+    "elogind-daemon",
+    "gnome-shell", "kwin_wayland", "kwin_x11", "login", "pipewire", "pipewire-pulse", "pulseaudio", "sshd",
+    "sway",
+    "systemd", "systemd-logind", "weston", "wireplumber",
+  ]
+
+  /// - Parameter display: that is followed; `nil`: none.
+  init(
+    display: X11Display?, environment: [String: String] = ProcessInfo.processInfo.environment
+  ) {
+    let folder = environment["XDG_RUNTIME_DIR"].map { $0 + "/" } ?? ""
+    let wayland = environment["WAYLAND_DISPLAY"] ?? "wayland-0"
+    var sockets = [("the system's bus", "/run/dbus/system_bus_socket")]
+    if let display = display ?? environment["DISPLAY"].flatMap(X11Display.init) {
+      sockets.append((display.name, display.path))
+    }
+    if wayland.hasPrefix("/") { sockets.append(("the Wayland display", wayland)) }
+    if !folder.isEmpty {
+      sockets += [
+        ("the session's bus", folder + "bus"), ("the Wayland display", folder + wayland),
+        ("sound", folder + "pipewire-0"), ("sound", folder + "pulse/native"),
+      ]
+    }
+    if let path = environment["SWAYSOCK"] { sockets.append(("sway", path)) }
+    servers = Dictionary(
+      sockets.compactMap { what, path in Self.server(at: path).map { ($0, "it serves \(what)") } },
+      uniquingKeysWith: { first, _ in first })
+  }
+
+  /// Why a process is to be left alone, for people; `nil`: it may be an app.
+  func why(_ pid: pid_t) -> String? {
+    if let why = servers[pid] { return "\(why), on which other programs hang" }
+    guard let name = ProcessTable.command(of: pid), Self.programs.contains(name) else { return nil }
+    return "it is '\(name)', on which other programs hang"
+  }
+
+  /// Who listens at a socket; `nil` where nobody does.
+  private static func server(at path: String) -> pid_t? {
+    guard let address = UnixSocketAddress(path) else { return nil }
+    // Must not block where the queue is full.
+    let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+    let probe = socket(AF_UNIX, flags, 0)
+    guard probe >= 0 else { return nil }
+    defer { close(probe) }
+    guard address.withPointer({ connect(probe, $0, $1) }) == 0 else { return nil }
+    let server = HostSocket.process(of: probe)
+    return server > 0 ? server : nil
+  }
+}
