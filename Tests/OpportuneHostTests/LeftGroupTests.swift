@@ -62,6 +62,26 @@ import Testing
     hosted.host.stop()
   }
 
+  /// It joins as a program of its app.
+  // R-LIFE-11
+  @Test(.enabled(if: Backends.hasControlGroups && Backends.python != nil, Backends.why))
+  func whoHasLeftJoins() async throws {
+    let (elsewhere, joined) = (try Elsewhere(), try JoinedHost(Hosted(.cgroup)))
+    // Another of it stays.
+    let leaving = "sleep 600 & echo $$ > \"$0/cgroup.procs\"; exec \"$@\""
+    let joining = """
+      print(join(words[0]), flush=True)
+      for told in events():
+          if "id" in told: say({"answer": told["id"]})
+      """
+    let words =
+      try ["/bin/sh", "-c", leaving, elsewhere.path] + protocolProgram(joining, [joined.place.path])
+    _ = try joined.hosted.host.launch(
+      words, name: "app", descriptors: [joined.input.read, joined.output.written, -1])
+    #expect(try await joined.lines(1) == ["joined"])
+    try await joined.hosted.end()
+  }
+
   /// It is one of the app as long as anybody is there, goes with it, and leaves nothing frozen.
   // R-FTS-06, R-LIFE-24
   @Test(.enabled(if: Backends.hasControlGroups, Backends.why))

@@ -131,8 +131,10 @@ final class ControlGroup: ProcessGroup {
 
   func freeze(within limit: Duration) throws(ProcessHostError) {
     let end = ContinuousClock.now + limit
-    try freezeOwn(until: end, limit)
+    var late: ProcessHostError?
+    do throws(ProcessHostError) { try freezeOwn(until: end, limit) } catch { late = error }
     try lookForStrays()?.freeze(within: max(.zero, ContinuousClock.now.duration(to: end)))
+    if let late { throw late }
   }
 
   private func freezeOwn(until end: ContinuousClock.Instant, _ limit: Duration) throws(ProcessHostError) {

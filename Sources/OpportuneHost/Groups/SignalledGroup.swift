@@ -101,6 +101,9 @@ final class SignalledGroup: ProcessGroup {
   /// With which a process started; `nil` where it is another user's, or there is no such process.
   private static func environment(of pid: pid_t) -> [UInt8]? { SystemFile.bytes("/proc/\(pid)/environ") }
 
+  /// That a process carries; `nil` where there is none, or it is another user's.
+  static func mark(of pid: pid_t) -> String? { environment(of: pid).flatMap(mark(in:)) }
+
   /// `nil` where there is none.
   private static func mark(in environment: [UInt8]) -> String? {
     let start = Array("\(variable)=".utf8)
@@ -183,7 +186,7 @@ final class SignalledGroup: ProcessGroup {
   static func sweep(key: String, recorded: [String: HostRecord.Entry] = [:], warden: Warden?) -> [Leftover] {
     var groups: [String: SignalledGroup] = [:]
     for pid in ProcessTable.pids() {
-      guard let mark = environment(of: pid).flatMap(mark(in:)), mark.hasPrefix(key + ":"), groups[mark] == nil
+      guard let mark = mark(of: pid), mark.hasPrefix(key + ":"), groups[mark] == nil
       else { continue }
       groups[mark] = SignalledGroup(mark: mark, warden: warden)
     }

@@ -42,8 +42,8 @@ extension HostCore {
     carryOut(front.began(app.name, hasFocused: true, front: frontApp?.name, now: now))
   }
 
-  /// The app that a process belongs to: by its control group, which is one look, else by a look at all: it
-  /// may have left that.
+  /// The app that a process belongs to: by its control group, or where it has left that by its mark, else by
+  /// a look at all.
   func app(of pid: pid_t) -> HostedProcess? {
     if maker.tree != nil, let group = ControlGroupTree.group(of: pid),
       let found = apps.values.first(where: {
@@ -51,6 +51,9 @@ extension HostCore {
         return group == own || group.hasPrefix(own + "/")
       })
     {
+      return found
+    }
+    if let mark = SignalledGroup.mark(of: pid), let found = apps.values.first(where: { $0.mark == mark }) {
       return found
     }
     let look = ProcessLook()
