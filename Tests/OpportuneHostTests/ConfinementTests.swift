@@ -200,7 +200,7 @@ import Testing
 }
 
 extension HostRequest {
-  fileprivate func adopting(_ pid: Int32) -> HostRequest {
+  func adopting(_ pid: Int32) -> HostRequest {
     var request = self
     request.pid = pid
     return request

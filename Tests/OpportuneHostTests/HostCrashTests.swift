@@ -89,6 +89,35 @@ import Testing
     try await next.endWhenEmpty()
   }
 
+  /// A process of an adopted program, whose environment tells nothing, that was moved to another group.
+  // R-FTS-06
+  @Test(.enabled(if: Backends.hasControlGroups, Backends.why)) func whoHadLeftIsOfTheNextHost() async throws {
+    let (place, output, elsewhere) = (try Place(), try Output(), try Elsewhere())
+    let shell = try startProgram(["/bin/sh", "-c", "sleep 600 & echo end; wait"], output)
+    _ = try await output.line("end")
+    let host = try await HostProgram(place, .cgroup)
+    #expect(try HostRequest(.adopt, name: "app").adopting(shell.processIdentifier).send(to: place.path).ok)
+    let pids = try #require(try host.ask(.apps, nil).apps?.first?.pids)
+    let child = try #require(pids.first { $0 != shell.processIdentifier })
+    try elsewhere.take(child)
+    try host.ask(.suspend, "app")
+    #expect(isStopped(child))
+    let parent = host.process.processIdentifier
+    let warden = try host.child("opportune-ward")
+    warden.id.signal(SIGKILL)
+    kill(parent, SIGKILL)
+    host.process.waitUntilExit()
+    let next = try await HostProgram(place, .cgroup)
+    try await eventually("its going on") { !isStopped(child) }
+    #expect(try next.ask(.apps, nil).apps?.map(\.pids) == [pids])
+    try next.ask(.suspend, "app")
+    #expect(isStopped(child))
+    try next.ask(.terminate, "app")
+    try await next.endWhenEmpty()
+    shell.waitUntilExit()
+    #expect(ProcessStat(of: child)?.hasEnded != false)
+  }
+
   @Test(arguments: Backends.usable) func whatIsSuspendedGoesOnAfterTheHost(backend: Backend) async throws {
     let place = try Place()
     let host = try await HostProgram(place, backend)

@@ -186,6 +186,11 @@ func told(by arguments: [String]) throws -> (status: Int32, said: String) {
   return (status, output + errors)
 }
 
+/// Notes but for the one that an ordinary user's threads are not raised again.
+func withoutClasses(_ notes: [String]?) -> [String] {
+  notes?.filter { !$0.contains("of its threads could not be raised again") } ?? []
+}
+
 extension HibernationWay.Name {
   /// Whether its processes are there; how much of them left main memory is the kernel's to say.
   var keepsProcesses: Bool { self == .pagedOut || self == .frozen }

@@ -4,25 +4,23 @@ import Testing
 
 @testable import OpportuneHost
 
+/// A group of version 2 beside those of the host, which goes with it.
+final class Elsewhere {
+  let path: String
+
+  init(kind: String = "") throws {
+    path = try #require(ControlGroupTree.ownGroup()) + "/" + Hosted.newKey() + kind
+    try #require(mkdir(path, 0o755) == 0)
+  }
+
+  func take(_ pid: Int32) throws { try #require(SystemFile.write("\(pid)", to: path + "/cgroup.procs") == 0) }
+
+  deinit { ControlGroup(path: path).remove() }
+}
+
 /// Programs that are not where the host has put them: in a group of somebody else, or in one of their own
 /// below the app's.
 @Suite(.bounded) struct LeftGroupTests {
-  /// A group of version 2 beside those of the host, which goes with it.
-  private final class Elsewhere {
-    let path: String
-
-    init() throws {
-      path = try #require(ControlGroupTree.ownGroup()) + "/" + Hosted.newKey()
-      try #require(mkdir(path, 0o755) == 0)
-    }
-
-    func take(_ pid: Int32) throws {
-      try #require(SystemFile.write("\(pid)", to: path + "/cgroup.procs") == 0)
-    }
-
-    deinit { ControlGroup(path: path).remove() }
-  }
-
   /// As systemd does with who begins a scope. All of it, or one of its processes.
   // R-FTS-06, R-LIFE-24
   @Test(.enabled(if: Backends.hasControlGroups, Backends.why), arguments: [true, false], [true, false])
@@ -42,13 +40,13 @@ import Testing
     try await eventually("both") { hosted.entry()?.pids.count == 2 }
     let pids = try #require(hosted.entry()).pids
     for pid in all ? pids : [pids[1]] { try elsewhere.take(pid) }
+    let note = "\(all ? 2 : 1) of its processes are in a control group"
+    #expect(hosted.entry()?.pids == pids)
+    #expect(hosted.entry()?.notes.contains { $0.hasPrefix(note) } == true)
     try hosted.host.suspend("app")
     let entry = try #require(hosted.entry())
     #expect(entry.state == "suspended" && entry.pids == pids)
-    let count = all ? 2 : 1
-    #expect(
-      entry.notes.contains { $0.hasPrefix("\(count) of its processes are in a control group") },
-      "\(entry.notes)")
+    #expect(entry.notes.contains { $0.hasPrefix(note) }, "\(entry.notes)")
     #expect(pids.map(isStopped) == [all, true])
     try hosted.host.resume("app")
     for pid in pids { try await eventually("\(pid) goes on") { !isStopped(pid) } }
@@ -60,6 +58,25 @@ import Testing
     }
     program?.waitUntilExit()
     hosted.host.stop()
+  }
+
+  /// A mark alone may come from an environment that a manager of services was told.
+  // R-FTS-06
+  @Test(.enabled(if: Backends.hasControlGroups, Backends.why), arguments: ["", ".service"])
+  func aServiceIsNoneOfTheAppsProcesses(kind: String) async throws {
+    let (elsewhere, hosted) = (try Elsewhere(kind: kind), try Hosted(.cgroup))
+    let first = try hosted.shell("exec sleep 600")
+    let mark = try #require(SignalledGroup.mark(of: first))
+    let other = try startProgram(["/bin/sleep", "600"], environment: [SignalledGroup.variable: mark])
+    defer {
+      kill(other.processIdentifier, SIGKILL)
+      other.waitUntilExit()
+    }
+    try elsewhere.take(other.processIdentifier)
+    try hosted.host.suspend("app")
+    #expect(isStopped(other.processIdentifier) == kind.isEmpty)
+    #expect(hosted.entry()?.pids.contains(other.processIdentifier) == kind.isEmpty)
+    try await hosted.end()
   }
 
   /// It joins as a program of its app.

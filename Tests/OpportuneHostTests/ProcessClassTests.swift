@@ -150,6 +150,30 @@ import Testing
     #expect(SystemFile.text(folder + "/cgroup.procs") == "\(pid)\n")
   }
 
+  /// What a host has put somewhere was not found there.
+  @Test(
+    .enabled(
+      if: CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil,
+      "there is no CPU controller here"))
+  func whatAHostBeforeHasLeftComesBackToTheFirstGroup() throws {
+    let sleeping = Process()
+    sleeping.executableURL = URL(filePath: "/bin/sleep")
+    sleeping.arguments = ["600"]
+    try sleeping.run()
+    let pid = sleeping.processIdentifier
+    defer {
+      kill(pid, SIGKILL)
+      sleeping.waitUntilExit()
+    }
+    let (key, root) = (Hosted.newKey(), try #require(ControllerGroup.mount(of: "cpu")))
+    let first = try #require(CPUShare(key: key, name: "app", group: nil))
+    let next = try #require(CPUShare(key: key, name: "app", group: nil))
+    for share in [first, next] { #expect(share.adopt(pid) == 0) }
+    next.giveBack([pid])
+    #expect(SystemFile.text(root + "/cgroup.procs")?.split(separator: "\n").contains("\(pid)") == true)
+    #expect(!SystemFile.exists(ControllerGroup.tree(key: key, in: root)))
+  }
+
   /// Whichever of the files a kernel has; a folder stands for the group, as few kernels have the class.
   @Test(arguments: [[], ["io.weight"], ["io.prio.class", "io.weight", "io.bfq.weight"]])
   func storageIsLoweredByTheGroup(files: [String]) throws {

@@ -15,6 +15,9 @@ final class AppClass {
   /// What each thread had before it was lowered, and gets back.
   private var before: [pid_t: opp_host_class] = [:]
   private var beforeIO: [pid_t: Int32] = [:]
+  /// Whether who is idle is so by its own choice: as it comes to background, unless a host had lowered it.
+  private var keepsIdle = false
+  private var isLeft: Bool
   /// The session's share of the CPU is lowered too where the session is the app's own; with what it had.
   private let autogroup: (file: String, nice: String)?
   private var isBackground = false
@@ -33,6 +36,7 @@ final class AppClass {
     self.share = share?.adopt(pid) == 0 ? share : nil
     self.share?.adopt(all: group.members)
     storage = shares ? controlGroup.flatMap { StorageShare(key: key, name: name, group: $0) } : nil
+    self.isLeft = isLeft
     let ordinary = opp_host_class(policy: SCHED_OTHER, nice: 0)
     var found = opp_host_class()
     if opp_host_class_get(pid, &found) != 0 || found.policy == SCHED_FIFO || found.policy == SCHED_RR {
@@ -54,7 +58,8 @@ final class AppClass {
 
   /// - Returns: what was refused, for people.
   func set(isBackground: Bool, of members: () -> [pid_t]) -> [String] {
-    self.isBackground = isBackground
+    keepsIdle = isBackground && !self.isBackground && !isLeft
+    (self.isBackground, isLeft) = (isBackground, false)
     var notes: [String] = []
     for (what, error) in [
       ("the CPU", share?.set(isBackground: isBackground)),
@@ -96,6 +101,7 @@ final class AppClass {
         }
       }
       if !hasChanged { break }
+      keepsIdle = false
     }
     // Numbers of threads that have ended come again.
     if !isBackground { (before, beforeIO) = ([:], [:]) }
@@ -110,6 +116,7 @@ final class AppClass {
     guard opp_host_class_get(thread, &now) == 0 else { return nil }
     let idle = opp_host_class_idle()
     let isIdle = now.policy == idle.policy && now.nice == idle.nice
+    if keepsIdle, isIdle { before[thread] = now }
     guard isIdle != isBackground else { return nil }
     // Real-time threads are audio's, as a rule, and few: they keep theirs.
     // 6 is SCHED_DEADLINE, which Glibc does not export.
@@ -125,6 +132,7 @@ final class AppClass {
     var now: Int32 = 0
     guard opp_host_io_class_get(thread, &now) == 0 else { return nil }
     let idle = opp_host_io_class_idle()
+    if keepsIdle, now == idle { beforeIO[thread] = now }
     guard (now == idle) != isBackground else { return nil }
     if isBackground { beforeIO[thread] = now }
     let wanted = isBackground ? idle : beforeIO.removeValue(forKey: thread) ?? foundIO

@@ -13,6 +13,8 @@ final class ControlGroup: ProcessGroup {
 
   /// Has those followed who leave it.
   func follow(_ mark: String, warden: Warden?) {
+    // Who had left under a host before is known already.
+    if strays?.mark == mark { return }
     let path = path
     strays = SignalledGroup(mark: mark, warden: warden) { Self.strays(among: $0, of: path) }
     insertStrays()
@@ -28,8 +30,8 @@ final class ControlGroup: ProcessGroup {
     ]
   }
 
-  /// The group itself tells.
-  var unmarked: [ProcessID] { [] }
+  /// The group itself tells of all others.
+  var unmarked: [ProcessID] { strays?.found ?? [] }
 
   func adopt(_ pid: pid_t) throws(ProcessHostError) {
     try write("\(pid)", to: "cgroup.procs", "process \(pid) could not be moved to '\(path)'")
@@ -81,11 +83,18 @@ final class ControlGroup: ProcessGroup {
     }
   }
 
-  /// Those who have left are looked for where nobody else is there, and by what stops or ends them.
-  func members(by look: ProcessLook) -> [pid_t] {
+  /// Those who have left are those of the latest look, unless nobody else is there.
+  func members() -> [pid_t] {
     let own = Self.members(of: path)
     guard let strays else { return own }
-    return own.isEmpty ? strays.members(by: look) : own + strays.foundMembers
+    guard !own.isEmpty else { return strays.members() }
+    return own + strays.foundMembers.filter { !own.contains($0) }
+  }
+
+  func members(by look: ProcessLook) -> [pid_t] {
+    insertStrays()
+    _ = strays?.members(by: look)
+    return members()
   }
 
   /// Those of the groups below included, which a member may have made.
@@ -110,12 +119,24 @@ final class ControlGroup: ProcessGroup {
   }
 
   /// - Parameter pids: that carry the app's mark, or were members.
-  /// - Returns: those that are in no group of the host.
+  /// - Returns: those that are in no group of the host, nor in that of a service, which has its environment
+  ///   from whoever has told the manager of services of it.
   private static func strays(among pids: [pid_t], of path: String) -> [pid_t] {
     let own = Set(members(of: path))
     let left = pids.filter { !own.contains($0) }
     let tree = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
-    return left.isEmpty ? [] : left.filter { ControlGroupTree.group(of: $0)?.hasPrefix(tree) == false }
+    return left.filter {
+      guard let group = ControlGroupTree.group(of: $0) else { return false }
+      return !group.hasPrefix(tree) && !group.hasSuffix(".service")
+    }
+  }
+
+  /// Takes in those that had left under a host before, which may have stopped them.
+  func takeBack(_ ids: [ProcessID]) {
+    strays?.insert(ids)
+    for id in strays?.foundAnew() ?? [] where ProcessStat(of: id.pid)?.isStopped == true {
+      id.signal(SIGCONT)
+    }
   }
 
   /// Who is a member now is known when it has left. Adopted programs carry no mark.

@@ -93,6 +93,8 @@ struct ControllerGroup: Sendable {
         let mount = mount(of: String(controller)), root == mount || root.hasPrefix(mount + "/")
       else { continue }
       let folder = mount + (words[2] == "/" ? "" : words[2])
+      // Where a host has put it.
+      if folder.hasPrefix(root + "/opportune/") { return nil }
       return SystemFile.exists(folder + "/cgroup.procs") ? folder : nil
     }
     return nil

@@ -142,12 +142,16 @@ final class GroupMaker {
     for index in groups.indices {
       guard let group = groups[index].group as? ControlGroup, let entry = byPath[group.path] else { continue }
       groups[index].mark = entry.mark
+      group.follow(entry.mark, warden: warden)
+      group.takeBack(entry.known.compactMap { $0.living?.id })
       if entry.isTaking, let root = entry.known.first?.living { try? group.adopt(tree: root) }
     }
     // Members of a control group carry the mark as well.
     let look = ProcessLook()
     let inGroups = Set(groups.flatMap { $0.group.members() })
-    let signalled = SignalledGroup.sweep(key: key, recorded: recorded, warden: warden).filter {
+    let there = Set(groups.compactMap { $0.group.cgroup })
+    let gone = recorded.filter { $0.value.group.map { !there.contains($0) } ?? true }
+    let signalled = SignalledGroup.sweep(key: key, recorded: gone, warden: warden).filter {
       inGroups.isDisjoint(with: $0.group.members(by: look))
     }
     return groups + signalled

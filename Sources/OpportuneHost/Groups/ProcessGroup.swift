@@ -22,7 +22,10 @@ protocol ProcessGroup: AnyObject {
   /// Those that the next host would not find without being told.
   var unmarked: [ProcessID] { get }
 
-  /// The processes that have not ended, where they are looked for by that look.
+  /// The processes that have not ended.
+  func members() -> [pid_t]
+
+  /// The same, where they are looked for by that look.
   func members(by look: ProcessLook) -> [pid_t]
 
   /// Stops all of them, those included that appear meanwhile. When this returns, none executes.
@@ -50,7 +53,6 @@ protocol ProcessGroup: AnyObject {
 extension ProcessGroup {
   var notes: [String] { [] }
 
-  /// The processes that have not ended.
   func members() -> [pid_t] { members(by: ProcessLook()) }
 }
 

@@ -25,7 +25,7 @@ final class SignalledGroup: ProcessGroup {
   /// them.
   private let choose: (([pid_t]) -> [pid_t])?
   /// Of the latest look.
-  private var found: [ProcessID] = []
+  private(set) var found: [ProcessID] = []
   /// Of these, who lives.
   var foundMembers: [pid_t] {
     found.compactMap { id in ProcessStat(of: id.pid).flatMap { $0.id == id && !$0.hasEnded ? id.pid : nil } }
@@ -69,6 +69,9 @@ final class SignalledGroup: ProcessGroup {
 
   func members(by look: ProcessLook) -> [pid_t] { self.look(look).map(\.pid) }
 
+  /// By a new look.
+  func foundAnew() -> [ProcessID] { look().map(\.id) }
+
   /// One pass over all processes.
   private func look(_ look: ProcessLook = ProcessLook()) -> [ProcessStat] {
     let all = look.all
@@ -80,12 +83,11 @@ final class SignalledGroup: ProcessGroup {
     stopped.formIntersection(living)
     strangers.formIntersection(living)
     for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
-      let environment = one.isOfKernel || one.hasEnded ? nil : Self.environment(of: one.pid)
-      if environment.flatMap(Self.mark(in:)) == mark {
-        tree.insert(one.id)
-      } else if environment != [] {
-        strangers.insert(one.id)
-      }  // Empty it is in the middle of an exec as well, in which the new one is not there yet.
+      switch look.mark(of: one) {
+      case .some(mark): tree.insert(one.id)
+      case .some: strangers.insert(one.id)
+      case nil: break
+      }
     }
     if choose == nil { tree.look(at: all, orphansSince: orphansSince) } else { tree.forgetEnded(all) }
     var members = all.filter { known.contains($0.id) && !$0.hasEnded }
@@ -96,6 +98,13 @@ final class SignalledGroup: ProcessGroup {
     found = members.map(\.id)
     for one in members { ticks[one.id] = one.ticks }
     return members
+  }
+
+  /// That a process carries; empty: none. `nil` in the middle of an exec, in which the new environment is not
+  /// there yet.
+  static func mark(of process: ProcessStat) -> String? {
+    let environment = process.isOfKernel || process.hasEnded ? nil : environment(of: process.pid)
+    return environment == [] ? nil : environment.flatMap(mark(in:)) ?? ""
   }
 
   /// With which a process started; `nil` where it is another user's, or there is no such process.
@@ -117,12 +126,19 @@ final class SignalledGroup: ProcessGroup {
     let end = ContinuousClock.now + limit
     var cleanPasses = 0
     var late: [pid_t] = []
+    /// Who is another user's by now may not be signalled, and stays running.
+    var refused: Set<ProcessID> = []
     while ContinuousClock.now < end || cleanPasses == 0 {
       let members = look()
-      let new = members.filter { !$0.isStopped && !stopped.contains($0.id) }
+      let new = members.filter {
+        !$0.isStopped && !stopped.contains($0.id) && !refused.contains($0.id)
+      }
       for one in new {
         warden?.willStop(one.pid)
-        if one.id.signal(SIGSTOP) == 0 { stopped.insert(one.id) }
+        let error = one.id.signal(SIGSTOP)
+        if error == 0 { stopped.insert(one.id) }
+        if error == EPERM { refused.insert(one.id) }
+        if error != 0 { warden?.hasContinued(one.pid) }
       }
       // Two passes, since a child may have come into the world behind the back of the first.
       cleanPasses = new.isEmpty ? cleanPasses + 1 : 0
@@ -164,8 +180,8 @@ final class SignalledGroup: ProcessGroup {
     var cleanPasses = 0
     for _ in 0..<1000 where cleanPasses < 2 {
       let members = look()
-      for one in members { one.id.signal(SIGKILL) }
-      cleanPasses = members.isEmpty ? cleanPasses + 1 : 0
+      let mayNot = members.filter { $0.id.signal(SIGKILL) == EPERM }
+      cleanPasses = members.count == mayNot.count ? cleanPasses + 1 : 0
       if !members.isEmpty { usleep(500) }
     }
     for one in stopped { warden?.hasContinued(one.pid) }
@@ -182,7 +198,7 @@ final class SignalledGroup: ProcessGroup {
 
   /// What a host of this key has left, continued.
   ///
-  /// - Parameter recorded: what it has written down, by mark.
+  /// - Parameter recorded: what it has written down, by mark, of apps whose control group is not there.
   static func sweep(key: String, recorded: [String: HostRecord.Entry] = [:], warden: Warden?) -> [Leftover] {
     var groups: [String: SignalledGroup] = [:]
     for pid in ProcessTable.pids() {
@@ -190,7 +206,7 @@ final class SignalledGroup: ProcessGroup {
       else { continue }
       groups[mark] = SignalledGroup(mark: mark, warden: warden)
     }
-    for (mark, entry) in recorded where entry.group == nil && mark.hasPrefix(key + ":") {
+    for (mark, entry) in recorded where mark.hasPrefix(key + ":") {
       let group = groups[mark] ?? SignalledGroup(mark: mark, warden: warden)
       group.insert(entry.known.compactMap { $0.living?.id })
       groups[mark] = group

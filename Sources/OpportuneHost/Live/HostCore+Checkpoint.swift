@@ -221,17 +221,25 @@ extension HostCore {
       restores[name] = nil
       switch outcome {
       case .done where !pending.isUnwanted: hasComeBack(name, pending)
-      case .failed(let why) where !pending.isUnwanted:
+      case .failed(let why) where !pending.isUnwanted && !hasRestored(name):
         // Nothing of it has executed, and what was in the way may go.
         clear(pending)
+        if let path = checkpoints?.path(name) { CheckpointTool.forgetRestore(from: path) }
         checkpoints?.note(name, "it could not be restored: \(why)")
         configuration.log("'\(name)' could not be restored, and its checkpoint is kept: \(why)")
       case .done, .failed:
         clear(pending)
         checkpoints?.remove(name)
         forget(name)
+        if !pending.isUnwanted, case .failed(let why) = outcome {
+          configuration.log("'\(name)' has ended: it was restored, and then CRIU failed: \(why)")
+        }
       }
     }
+  }
+
+  private func hasRestored(_ name: String) -> Bool {
+    checkpoints.map { CheckpointTool.hasRestored(from: $0.path(name)) } ?? false
   }
 
   private func hasComeBack(_ name: String, _ pending: PendingRestore) {

@@ -20,7 +20,9 @@ extension HostCore {
       app.exemption?.isOver(at: now) != false
     else { return }
     app.isJudgedByDevices = false
-    guard let held = HeldDevices.text(of: app.group.members(), app.limits.denied) else { return }
+    guard let held = HeldDevices.text(of: app.group.members(by: ProcessLook()), app.limits.denied) else {
+      return
+    }
     do throws(ProcessHostError) {
       switch heldDevices(of: app) {
       case .tell: return

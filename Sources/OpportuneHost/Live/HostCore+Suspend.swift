@@ -61,6 +61,7 @@ extension HostCore {
     // What does not run has been looked at.
     guard system.state(of: app.id)?.mayExecute == true else {
       try stopKeepingDisplay(app)
+      stopAgain(app)
       return nil
     }
     // Begun under a host before: CRIU has its processes in hand, and they are not to be frozen.
@@ -89,7 +90,7 @@ extension HostCore {
   private func stopKeepingDisplay(_ app: HostedProcess) throws(ProcessHostError) {
     if let sway = configuration.front as? SwayFront,
       let visible = SwayProbe.visibleProcesses(sway, within: configuration.displayLimit),
-      !visible.isDisjoint(with: app.group.members())
+      !visible.isDisjoint(with: app.group.members(by: ProcessLook()))
     {
       throw ProcessHostError(
         .display(app.name, "a window of it is visible, and what sway shows would end of it; hide it first"))
@@ -103,7 +104,7 @@ extension HostCore {
       throw ProcessHostError(
         .display(app.name, "\(display.name) does not answer within \(limit), and the app may be why"))
     case .open(let probe):
-      guard probe.mayBeHeld(by: app.group.members()) else { return try stop(app) }
+      guard probe.mayBeHeld(by: app.group.members(by: ProcessLook())) else { return try stop(app) }
       var late: ProcessHostError?
       do throws(ProcessHostError) { try stop(app) } catch { late = error }
       if !probe.answers() {
@@ -140,13 +141,13 @@ extension HostCore {
   }
 
   /// The kernel continues what is left of a stopped job whose first process has ended, if nobody of its
-  /// session is its parent then (setpgid(2), orphaned process groups). In a control group it stays frozen.
-  /// (R-FTS-06)
+  /// session is its parent then (setpgid(2), orphaned process groups); and who is moved out of a frozen group
+  /// goes on. (R-FTS-06)
   func stopAgain(_ app: HostedProcess) {
-    guard apps[app.name] === app, let group = app.group as? SignalledGroup,
+    guard apps[app.name] === app, standIn == nil, app.checkpoint == nil,
       [.suspended, .hibernated].contains(system.state(of: app.id))
     else { return }
-    do throws(ProcessHostError) { try group.freeze(within: configuration.freezeLimit) } catch {
+    do throws(ProcessHostError) { try app.group.freeze(within: configuration.freezeLimit) } catch {
       app.note(["\(error)"])
     }
   }

@@ -104,8 +104,13 @@ package final class ProcessHost: Sendable {
       guard run.isRestore, let outcome = run.outcome, outcome != .done else { continue }
       try engine.changing { core throws(ProcessHostError) in core.lookAtRestores() }
       if case .failed(let why) = outcome {
+        let isKept = engine.locked { $0.isCheckpoint(name) }
         throw ProcessHostError(
-          .lifecycle(name, "it could not be restored, and its checkpoint is kept: \(why)"))
+          .lifecycle(
+            name,
+            (isKept
+              ? "it could not be restored, and its checkpoint is kept: "
+              : "it has ended: it was restored, and then CRIU failed: ") + why))
       }
     }
     return true

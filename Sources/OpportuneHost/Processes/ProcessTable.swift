@@ -68,6 +68,15 @@ struct ProcessStat: Sendable {
 /// Not for who must not miss a process that is born meanwhile, as one who stops them.
 final class ProcessLook {
   private(set) lazy var all = ProcessTable.all()
+  private var marks: [ProcessID: String?] = [:]
+
+  /// As ``SignalledGroup/mark(of:)-(ProcessStat)``; read once.
+  func mark(of process: ProcessStat) -> String? {
+    if let known = marks[process.id] { return known }
+    let mark = SignalledGroup.mark(of: process)
+    marks[process.id] = .some(mark)
+    return mark
+  }
 }
 
 enum ProcessTable {
