@@ -132,6 +132,16 @@ import ToolSupport
     #expect(rows[0]["front_lost"] as? Int == 1 && rows[1]["host_lost"] as? Int == 1)
   }
 
+  /// As a load that counts what it has done when it is interrupted, whichever thread has started it.
+  @Test func whoIsStartedHearsSignals() throws {
+    var (all, before) = (sigset_t(), sigset_t())
+    sigfillset(&all)
+    pthread_sigmask(SIG_SETMASK, &all, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    let child = try ChildProcess.start(["sh", "-c", "kill -INT $$; exit 7"])
+    #expect(ChildProcess.wait(for: child) == SIGINT)
+  }
+
   /// The command that was built beside the tests, with little memory: each contender is measured, or said to
   /// be skipped, and nothing of it is left.
   @Test(arguments: SwapSpace.Place.allCases)

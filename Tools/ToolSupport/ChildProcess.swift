@@ -20,7 +20,12 @@ package enum ChildProcess {
       posix_spawnattr_destroy(&attributes)
     }
     redirect(&actions)
-    if ownSession { posix_spawnattr_setflags(&attributes, 0x80) }  // POSIX_SPAWN_SETSID
+    // None blocked: the threads of Dispatch block nearly all signals, and a child inherits that.
+    var blocked = sigset_t()
+    sigemptyset(&blocked)
+    posix_spawnattr_setsigmask(&attributes, &blocked)
+    let ownSessionFlag: Int16 = 0x80  // POSIX_SPAWN_SETSID
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK) | (ownSession ? ownSessionFlag : 0))
     var arguments = words.map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
     var child: pid_t = 0
