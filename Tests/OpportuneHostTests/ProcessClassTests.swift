@@ -13,6 +13,23 @@ import Testing
     return found
   }
 
+  private static let hasCPUController =
+    CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil
+
+  /// A program of no host's.
+  private struct Sleeping {
+    private let process: Process
+    var pid: Int32 { process.processIdentifier }
+
+    init() throws { process = try startProgram(["/bin/sleep", "600"]) }
+
+    /// Not by a signal that it may have been started with blocked.
+    func end() {
+      kill(pid, SIGKILL)
+      process.waitUntilExit()
+    }
+  }
+
   private func isIdleInIO(_ pid: Int32) -> Bool {
     var found: Int32 = 0
     _ = opp_host_io_class_get(pid, &found)
@@ -47,10 +64,7 @@ import Testing
     host.stop()
   }
 
-  @Test(
-    .enabled(
-      if: CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil,
-      "there is no CPU controller here"))
+  @Test(.enabled(if: hasCPUController, "there is no CPU controller here"))
   func aGroupIsLoweredByOneWrite() async throws {
     let hosted = try Hosted(.auto)
     let pid = try hosted.shell("exec sleep 600")
@@ -72,15 +86,9 @@ import Testing
   /// has lowered it.
   @Test(.enabled(if: geteuid() == 0, "only with privilege a thread is raised again"))
   func whatItWasFoundWithComesBack() async throws {
-    let sleeping = Process()
-    sleeping.executableURL = URL(filePath: "/bin/sleep")
-    sleeping.arguments = ["600"]
-    try sleeping.run()
-    let pid = sleeping.processIdentifier
-    defer {
-      kill(pid, SIGKILL)
-      sleeping.waitUntilExit()
-    }
+    let sleeping = try Sleeping()
+    let pid = sleeping.pid
+    defer { sleeping.end() }
     try #require(opp_host_io_class_set(pid, opp_host_io_class_idle()) == 0)
     for isLeft in [false, true] {
       let group = ControlGroup(path: "/nowhere")
@@ -124,22 +132,15 @@ import Testing
   }
 
   /// What limits it there holds again when the host has let go of it.
-  @Test(
-    .enabled(
-      if: CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil,
-      "there is no CPU controller here"))
+  @Test(.enabled(if: hasCPUController, "there is no CPU controller here"))
   func whoWasInAGroupComesBackThere() async throws {
     let root = try #require(ControllerGroup.mount(of: "cpu"))
     let folder = root + "/" + Hosted.newKey()
     try #require(mkdir(folder, 0o755) == 0)
-    let sleeping = Process()
-    sleeping.executableURL = URL(filePath: "/bin/sleep")
-    sleeping.arguments = ["600"]
-    try sleeping.run()
-    let pid = sleeping.processIdentifier
+    let sleeping = try Sleeping()
+    let pid = sleeping.pid
     defer {
-      kill(pid, SIGKILL)
-      sleeping.waitUntilExit()
+      sleeping.end()
       for _ in 0..<1000 where rmdir(folder) != 0 && errno == EBUSY { usleep(1000) }
     }
     try #require(SystemFile.write("\(pid)", to: folder + "/cgroup.procs") == 0)
@@ -151,20 +152,11 @@ import Testing
   }
 
   /// What a host has put somewhere was not found there.
-  @Test(
-    .enabled(
-      if: CPUShare(key: "test", name: "probe", group: nil).map { $0.remove() } != nil,
-      "there is no CPU controller here"))
+  @Test(.enabled(if: hasCPUController, "there is no CPU controller here"))
   func whatAHostBeforeHasLeftComesBackToTheFirstGroup() throws {
-    let sleeping = Process()
-    sleeping.executableURL = URL(filePath: "/bin/sleep")
-    sleeping.arguments = ["600"]
-    try sleeping.run()
-    let pid = sleeping.processIdentifier
-    defer {
-      kill(pid, SIGKILL)
-      sleeping.waitUntilExit()
-    }
+    let sleeping = try Sleeping()
+    let pid = sleeping.pid
+    defer { sleeping.end() }
     let (key, root) = (Hosted.newKey(), try #require(ControllerGroup.mount(of: "cpu")))
     let first = try #require(CPUShare(key: key, name: "app", group: nil))
     let next = try #require(CPUShare(key: key, name: "app", group: nil))

@@ -78,7 +78,9 @@ extension SwapSpace.Place {
       control=/sys/class/zram-control
       make() {
         [ -e "$control" ] || modprobe zram || return
-        number=$(cat "$control/hot_add") && swap=/dev/zram$number && echo "$1" > "/sys/block/zram$number/disksize"
+        number=$(cat "$control/hot_add") || return
+        swap=/dev/zram$number
+        echo "$1" > "/sys/block/zram$number/disksize"
       }
       unmake() { [ -z "$number" ] || echo "$number" > "$control/hot_remove"; }
       """
