@@ -22,7 +22,7 @@ import Testing
       }
     }
     mutating func focus(_ pid: Int32?, _ owner: String?) {
-      follow(policy.focus(pid, owner: owner, front: front, now: now))
+      follow(policy.focus(pid.map(FrontTarget.window), owner: owner, front: front, now: now))
     }
     mutating func say(_ name: String) {
       front = name
@@ -42,7 +42,7 @@ import Testing
     desk.focus(2, "b")
     #expect(desk.front == "b")
     // Another window of the same app.
-    #expect(desk.policy.focus(3, owner: "b", front: "b", now: desk.now) == .stay)
+    #expect(desk.policy.focus(.window(3), owner: "b", front: "b", now: desk.now) == .stay)
     #expect(desk.policy.leavesAt == nil)
   }
 

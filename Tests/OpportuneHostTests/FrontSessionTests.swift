@@ -362,9 +362,16 @@ import Testing
     #expect(try choice("none", both).display == nil)
     #expect(try choice("x11", both).source?.name == "the X display :3")
     #expect(try choice("x11=:4", both).source?.name == "the X display :4")
-    #expect(try choice("sway=/a/b").source?.folder == "/a")
-    #expect(try choice("sway", ["XDG_RUNTIME_DIR": "/run/user/1"]).source?.folder == "/run/user/1")
-    for bad in ["", "x11", "x11=far:0", "sway", "sway=a", "auto=1", "none=", "kde"] {
+    func folder(_ choice: FrontChoice) -> String? { (choice.source as? SwayFront)?.folder }
+    #expect(folder(try choice("sway=/a/b")) == "/a")
+    #expect(folder(try choice("sway", ["XDG_RUNTIME_DIR": "/run/user/1"])) == "/run/user/1")
+    #expect(try choice("terminal", both).source?.name == "the terminals of this user")
+    #expect(try choice("terminal", both).display?.number == 3)
+    #expect(try choice("terminal=/dev/pts/99999").source?.name == "the terminal /dev/pts/99999")
+    for bad in [
+      "", "x11", "x11=far:0", "sway", "sway=a", "auto=1", "none=", "kde", "terminal=", "terminal=pts/1",
+      "terminal=/tmp/x", "terminal=/dev/", "terminal=/dev/pts", "terminal=/dev/../etc/passwd",
+    ] {
       #expect(throws: ProcessHostError.self, "\(bad)") { _ = try choice(bad) }
     }
   }

@@ -76,7 +76,7 @@ import Testing
   func theCommandWaitsForLocksAndTells() async throws {
     let place = try Place()
     let host = try await HostProgram(
-      place, .auto, options: ["--lock-grace", "1", "--hibernate-after", "1d"])
+      place, .auto, options: ["--lock-grace", "4", "--hibernate-after", "1d"])
     let (file, output) = (place.folder.appending(path: "lock").path, try Output())
     let program = try host.run(["flock", file, "sh", "-c", "echo up; exec sleep 600"], output: output)
     _ = try await output.line("up")

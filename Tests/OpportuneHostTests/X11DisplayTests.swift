@@ -160,7 +160,7 @@ final class TestDisplay {
     func events(_ file: String) throws -> [FrontEvent] {
       var shown = try #require(X11Display(":\(display.number)"))
       shown.authority = file
-      let follower = FrontFollower(X11Front(display: shown))
+      let follower = DisplayFollower(X11Front(display: shown))
       var events = follower.advance([], now: .zero)
       // Until it has answered: one of the two.
       while events.isEmpty {

@@ -82,7 +82,8 @@ struct HostCommand: ParsableCommand {
       start programs. A small process beside it, opportune-start, starts apps by their manifests, with all that it was \
       started with.
 
-      On a display the app whose window has the focus is in front; a display that comes later is followed as well.
+      On a display the app whose window has the focus is in front; a display that comes later is followed as well. With \
+      --front terminal it is the app that is the foreground job of the terminal that was typed into last.
 
       Example: opportune host &
       """)
@@ -120,7 +121,8 @@ struct HostCommand: ParsableCommand {
   var manifests: [String] = []
   @Option(
     help: ArgumentHelp(
-      "What tells who is in front: auto (SWAYSOCK, else DISPLAY), x11, x11=:0, sway, sway=PATH, none.",
+      "What tells who is in front: auto (SWAYSOCK, else DISPLAY), x11, x11=:0, sway, sway=PATH, terminal, "
+        + "terminal=/dev/tty1, none.",
       valueName: "source"))
   var front = "auto"
   @Option(

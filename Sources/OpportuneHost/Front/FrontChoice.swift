@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Which display the host follows, as its user chooses: `auto`, `none`, `x11`, `x11=:0`, `sway`,
-/// `sway=/path/of/socket`.
+/// What the host follows, as its user chooses: `auto`, `none`, `x11`, `x11=:0`, `sway`,
+/// `sway=/path/of/socket`, `terminal`, `terminal=/dev/pts/0`.
 package struct FrontChoice: Sendable {
   /// What tells who is in front; `nil`: commands alone.
   package let source: (any FrontSource)?
@@ -48,13 +48,18 @@ package struct FrontChoice: Sendable {
         throw wrong("neither SWAYSOCK nor XDG_RUNTIME_DIR is set: expected sway=PATH")
       }
       (display, note) = (ownDisplay, nil)
-    default: throw wrong("expected auto, none, x11, x11=:0, sway or sway=PATH")
+    case ("terminal", _):
+      guard place.map(TerminalFront.isTerminal) ?? true else {
+        throw wrong("expected a terminal's device below /dev, as terminal=/dev/tty1")
+      }
+      (source, display, note) = (TerminalFront(path: place), ownDisplay, nil)
+    default: throw wrong("expected auto, none, x11, x11=:0, sway, sway=PATH, terminal or terminal=PATH")
     }
   }
 }
 
 extension FrontChoice {
-  /// What a look at the display finds.
+  /// What a look at the source finds.
   package enum Look: Sendable, Hashable {
     /// Nothing is to be followed; why, for people.
     case nothing(String)
@@ -67,6 +72,9 @@ extension FrontChoice {
     if let sway = source as? SwayFront {
       let isThere = SwayProbe.visibleProcesses(sway, within: limit) != nil
       return isThere ? .answers(sway.name) : .doesNotAnswer(sway.name)
+    }
+    if let terminal = source as? TerminalFront {
+      return terminal.isThere ? .answers(terminal.name) : .doesNotAnswer(terminal.name)
     }
     guard let source, let display else { return .nothing(note ?? "commands tell who is in front") }
     switch DisplayProbe.open(display, within: limit) {

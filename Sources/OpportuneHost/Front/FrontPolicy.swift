@@ -1,12 +1,11 @@
-internal import Glibc
 internal import OpportuneApps
 
-/// Which app is in front, by what a display tells of the focus and what a user has said. Pure.
+/// Which app is in front, by what a display or a terminal tells of the focus and what a user has said. Pure.
 ///
-/// The focus of an app's window brings that app forward at once. The focus of anything else takes the
-/// foreground only from an app that had it by its window: what a user has put in front without a window stays
-/// there until an app is focused. It takes it after a moment, since window managers focus nothing in between
-/// when they switch.
+/// The focus of an app's window, or job, brings that app forward at once. The focus of anything else takes
+/// the foreground only from an app that had it by its window or job: what a user has put in front without
+/// stays there until an app is focused. It takes it after a moment, since window managers focus nothing in
+/// between when they switch.
 struct FrontPolicy: Sendable {
   /// How long nothing of the host is focused before the app that was goes to the background.
   static let settling: Duration = .milliseconds(200)
@@ -17,9 +16,8 @@ struct FrontPolicy: Sendable {
     case leave(String)
   }
 
-  /// The process whose window is focused.
-  private(set) var focused: pid_t?
-  /// The app of that process.
+  private(set) var focused: FrontTarget?
+  /// The app to which that belongs.
   private(set) var owner: String?
   /// The app that is in front because its window is, or was until just now.
   private(set) var shown: String?
@@ -29,11 +27,13 @@ struct FrontPolicy: Sendable {
   /// The focus has moved.
   ///
   /// - Parameters:
-  ///   - pid: `nil`: to no window, or nobody knows whose it is.
-  ///   - owner: the app of that process; `nil`: it belongs to none.
+  ///   - target: `nil`: to no window, or nobody knows whose it is.
+  ///   - owner: the app to which that belongs; `nil`: to none.
   ///   - front: the app in front by now.
-  mutating func focus(_ pid: pid_t?, owner: String?, front: String?, now: Moment) -> Decision {
-    (focused, self.owner) = (pid, owner)
+  mutating func focus(
+    _ target: FrontTarget?, owner: String?, front: String?, now: Moment
+  ) -> Decision {
+    (focused, self.owner) = (target, owner)
     guard let owner else {
       if shown != nil, leavesAt == nil { leavesAt = now + Self.settling }
       return .stay
@@ -51,7 +51,7 @@ struct FrontPolicy: Sendable {
 
   /// An app has begun.
   ///
-  /// - Parameter hasFocused: whether the process whose window is focused belongs to it.
+  /// - Parameter hasFocused: whether what is focused belongs to it.
   mutating func began(_ name: String, hasFocused: Bool, front: String?, now: Moment) -> Decision {
     hasFocused ? focus(focused, owner: name, front: front, now: now) : .stay
   }

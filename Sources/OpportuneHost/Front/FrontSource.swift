@@ -1,9 +1,45 @@
-internal import Glibc
+package import Glibc
+package import OpportuneApps
 
-/// Where the host learns whose window is focused: a display server, found by its socket.
+/// Where the host learns who is in front.
 package protocol FrontSource: Sendable {
   /// For people, as `the X display :0`.
   var name: String { get }
+  /// What follows it for a host that runs.
+  func makeFollower() -> any FrontFollower
+}
+
+/// Follows a source for as long as the host runs. No call blocks. Used by one thread.
+package protocol FrontFollower: AnyObject {
+  /// What to wait for.
+  var waits: [pollfd] { get }
+  /// When to be called without an event.
+  var nextDeadline: Moment? { get }
+  /// Does what is to be done by now.
+  ///
+  /// - Parameter ready: descriptors of ``waits`` that have an event.
+  /// - Returns: what was heard, in order.
+  func advance(_ ready: Set<Int32>, now: Moment) -> [FrontEvent]
+}
+
+/// What the host hears of a source.
+package enum FrontEvent: Sendable, Hashable {
+  case followed(String)
+  /// Why it is not followed, or not any more.
+  case lost(String)
+  case focus(FrontTarget?)
+}
+
+/// What has the focus.
+package enum FrontTarget: Sendable, Hashable {
+  /// The process of a window.
+  case window(pid_t)
+  /// The group of a job's processes, as a shell makes one.
+  case job(pid_t)
+}
+
+/// A display server, found by its socket.
+package protocol DisplaySource: FrontSource {
   /// The folder in which its socket appears.
   var folder: String { get }
   /// Its socket; `nil` where there is none by now.
@@ -12,7 +48,11 @@ package protocol FrontSource: Sendable {
   func makeSession() -> any FrontSession
 }
 
-/// One connection to a source: bytes in, bytes out, without a descriptor or a clock.
+extension DisplaySource {
+  package func makeFollower() -> any FrontFollower { DisplayFollower(self) }
+}
+
+/// One connection to a display: bytes in, bytes out, without a descriptor or a clock.
 package protocol FrontSession {
   /// What is to be sent by now.
   mutating func takeOutput() -> [UInt8]
@@ -28,14 +68,6 @@ package enum FrontReport: Sendable, Hashable {
   case ready
   /// The process of the focused window; `nil`: there is none, or it is of another machine.
   case focus(Int32?)
-}
-
-/// What the host hears of a source.
-enum FrontEvent: Sendable, Hashable {
-  case followed(String)
-  /// Why it is not followed, or not any more.
-  case lost(String)
-  case focus(pid_t?)
 }
 
 /// Why a connection to a display is given up.

@@ -4,7 +4,7 @@ internal import Glibc
 /// Follows the focus of sway by its IPC: the process of each window is part of what it tells.
 ///
 /// i3 speaks the same protocol, and knows no processes: it is followed as a window manager of X.
-package struct SwayFront: FrontSource {
+package struct SwayFront: DisplaySource {
   /// The socket that was named; of another sway, which comes later, the name differs by its process.
   let path: String
   /// Whether the newest socket of this user's sways in the same folder does as well.

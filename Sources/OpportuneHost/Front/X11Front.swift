@@ -4,7 +4,7 @@ internal import Glibc
 ///
 /// The window's process is what the server knows by the kernel (X-Resource 1.2), else what the window says,
 /// unless it says that it is of another machine.
-package struct X11Front: FrontSource {
+package struct X11Front: DisplaySource {
   let display: X11Display
 
   package var name: String { display.name }

@@ -271,23 +271,29 @@ struct ControlGroupTree {
     return group
   }
 
-  /// The group of version 2 of a process, where it is mounted.
-  static func group(of pid: pid_t) -> String? {
-    guard let mounts = SystemFile.text("/proc/self/mountinfo"),
-      let groups = SystemFile.text("/proc/\(pid)/cgroup")
-    else { return nil }
-    guard let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") }) else { return nil }
-    let own = String(line.dropFirst(3))
-    for mount in mounts.split(separator: "\n") {
+  /// Which part of version 2 is mounted where. Read once: it is a line for each mount, of which some machines
+  /// have hundreds.
+  private static let mounts: [(root: String, place: String)] = {
+    (SystemFile.text("/proc/self/mountinfo") ?? "").split(separator: "\n").compactMap { mount in
       let words = mount.split(separator: " ")
       guard let dash = words.firstIndex(of: "-"), words.count > dash + 1, words[dash + 1] == "cgroup2",
         words.count > 4
-      else { continue }
-      // Another part of the hierarchy than the one that holds the host is of no use.
-      let root = String(words[3])
-      if own.hasPrefix("/..") { continue }
-      if root == "/" { return String(words[4]) + (own == "/" ? "" : own) }
-      if own == root || own.hasPrefix(root + "/") { return String(words[4]) + own.dropFirst(root.count) }
+      else { return nil }
+      return (String(words[3]), String(words[4]))
+    }
+  }()
+
+  /// The group of version 2 of a process, where it is mounted.
+  static func group(of pid: pid_t) -> String? {
+    guard !mounts.isEmpty, let groups = SystemFile.text("/proc/\(pid)/cgroup"),
+      let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") })
+    else { return nil }
+    let own = String(line.dropFirst(3))
+    // Another part of the hierarchy than the one that holds the host is of no use.
+    guard !own.hasPrefix("/..") else { return nil }
+    for (root, place) in mounts {
+      if root == "/" { return place + (own == "/" ? "" : own) }
+      if own == root || own.hasPrefix(root + "/") { return place + own.dropFirst(root.count) }
     }
     return nil
   }

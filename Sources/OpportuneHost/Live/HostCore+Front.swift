@@ -7,7 +7,7 @@ extension HostCore {
     system.frontmost.flatMap { id in apps.values.first { $0.id == id } }
   }
 
-  /// A display tells of its focus, or that it is there or gone.
+  /// A display or terminal tells of its focus, or that it is there or gone.
   func heard(_ event: FrontEvent) {
     switch event {
     case .followed(let name):
@@ -17,9 +17,9 @@ extension HostCore {
       followed = nil
       configuration.log("\(why); until it comes, commands tell who is in front")
       carryOut(front.focus(nil, owner: nil, front: frontApp?.name, now: now))
-    case .focus(let pid):
-      let owner = pid.flatMap(app(of:))
-      carryOut(front.focus(pid, owner: owner?.name, front: frontApp?.name, now: now))
+    case .focus(let target):
+      let owner = target.flatMap(app(of:))
+      carryOut(front.focus(target, owner: owner?.name, front: frontApp?.name, now: now))
     }
   }
 
@@ -38,13 +38,35 @@ extension HostCore {
 
   /// A new app may be the one whose window has the focus.
   func lookWhetherFocused(_ app: HostedProcess) {
-    guard let pid = front.focused, front.owner == nil, self.app(of: pid) === app else { return }
+    guard let target = front.focused, front.owner == nil, self.app(of: target) === app else { return }
     carryOut(front.began(app.name, hasFocused: true, front: frontApp?.name, now: now))
   }
 
-  /// The app that a process belongs to: by its control group, or where it has left that by its mark, else by
-  /// a look at all.
-  func app(of pid: pid_t) -> HostedProcess? {
+  private func app(of target: FrontTarget) -> HostedProcess? {
+    switch target {
+    case .window(let pid): return app(of: pid)
+    case .job(let group):
+      // Its first process may have ended, or be what feeds an app.
+      if let found = appAtSight(of: group) { return found }
+      let look = ProcessLook()
+      for process in look.all where process.group == group && !process.hasEnded {
+        if let found = app(of: process.pid, by: look) { return found }
+      }
+      return nil
+    }
+  }
+
+  /// The app that a process belongs to.
+  ///
+  /// - Parameter look: `nil`: one is made where it is needed.
+  func app(of pid: pid_t, by look: ProcessLook? = nil) -> HostedProcess? {
+    if let found = appAtSight(of: pid) { return found }
+    let look = look ?? ProcessLook()
+    return apps.values.first { $0.group.members(by: look).contains(pid) }
+  }
+
+  /// By its control group, or where it has left that by its mark: without a look at all processes.
+  private func appAtSight(of pid: pid_t) -> HostedProcess? {
     if maker.tree != nil, let group = ControlGroupTree.group(of: pid),
       let found = apps.values.first(where: {
         guard let own = $0.group.cgroup else { return false }
@@ -53,10 +75,6 @@ extension HostCore {
     {
       return found
     }
-    if let mark = SignalledGroup.mark(of: pid), let found = apps.values.first(where: { $0.mark == mark }) {
-      return found
-    }
-    let look = ProcessLook()
-    return apps.values.first { $0.group.members(by: look).contains(pid) }
+    return SignalledGroup.mark(of: pid).flatMap { mark in apps.values.first { $0.mark == mark } }
   }
 }

@@ -144,10 +144,9 @@ final class HostCore {
   }
 
   private var storageNotes: [String] {
+    guard configuration.storage.rate != nil else { return [] }
     let group = maker.tree == nil ? nil : ControlGroupTree.ownGroup()
-    guard configuration.storage.rate != nil,
-      let lack = StorageSupport.system.lack(configuration.storage, inGroup: group)
-    else { return [] }
+    guard let lack = StorageSupport.system.lack(configuration.storage, inGroup: group) else { return [] }
     return [lack.message]
   }
 

@@ -384,7 +384,7 @@ private final class HostEngine: @unchecked Sendable {
   }
 
   func run() {
-    let follower = front.map { FrontFollower($0) }
+    let follower = front?.makeFollower()
     var pressure = self.pressure
     var ready: Set<Int32> = []
     let groups = locked { $0.configuration.groupPressures }

@@ -26,6 +26,10 @@ struct ProcessStat: Sendable {
   /// The process group, as a shell makes one of each job.
   let group: pid_t
   let session: pid_t
+  /// The device of its controlling terminal, as `stat` tells it; 0: it has none.
+  let terminal: UInt32
+  /// The foreground process group of that terminal; `nil`: there is none.
+  let terminalGroup: pid_t?
   /// A thread of the kernel, which no signal and no group stops.
   let isOfKernel: Bool
   /// As `ps` prints it.
@@ -58,6 +62,10 @@ struct ProcessStat: Sendable {
     self.parent = pid_t(clamping: parent)
     self.group = pid_t(clamping: group)
     self.session = pid_t(clamping: session)
+    // Signed, as the kernel prints them.
+    func signed(_ place: Int) -> Int32 { Int32(String(decoding: fields[place], as: UTF8.self)) ?? 0 }
+    terminal = UInt32(bitPattern: signed(4))
+    terminalGroup = signed(5) > 0 ? signed(5) : nil
     isOfKernel = flags & 0x20_0000 != 0  // PF_KTHREAD
     self.state = state
     ticks = user &+ system

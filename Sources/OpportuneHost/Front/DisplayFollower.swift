@@ -2,14 +2,14 @@ internal import Glibc
 internal import OpportuneApps
 internal import OpportuneBase
 
-/// Follows a source for as long as the host runs: connects, waits for its socket where there is none, and
+/// Follows a display for as long as the host runs: connects, waits for its socket where there is none, and
 /// looks for it anew when the connection ends.
 ///
 /// Nothing is polled. While there is no socket the kernel tells of changes in its folder; a server that has
 /// made its socket and does not answer yet is tried a few times, with doubled pauses, and then again when the
-/// folder changes. No call blocks. Used by one thread.
-final class FrontFollower {
-  private let source: any FrontSource
+/// folder changes.
+final class DisplayFollower: FrontFollower {
+  private let source: any DisplaySource
   private var connection: Connection?
   /// Tells of changes in the folder; -1: there is none, or it is not needed.
   private var watch: Int32 = -1
@@ -28,14 +28,13 @@ final class FrontFollower {
   static let mostTries = 9
   static let firstPause: Duration = .milliseconds(5)
 
-  init(_ source: any FrontSource) { self.source = source }
+  init(_ source: any DisplaySource) { self.source = source }
 
   deinit {
     if let connection { close(connection.descriptor) }
     if watch >= 0 { close(watch) }
   }
 
-  /// What to wait for.
   var waits: [pollfd] {
     var result: [pollfd] = []
     if let connection {
@@ -46,13 +45,8 @@ final class FrontFollower {
     return result
   }
 
-  /// When to be called without an event.
   var nextDeadline: Moment? { connection == nil ? triesAt : nil }
 
-  /// Does what is to be done by now.
-  ///
-  /// - Parameter ready: descriptors of ``waits`` that have an event.
-  /// - Returns: what was heard, in order.
   func advance(_ ready: Set<Int32>, now: Moment) -> [FrontEvent] {
     var events: [FrontEvent] = []
     if let connection, ready.contains(connection.descriptor) { exchange(&events, now) }
@@ -121,7 +115,7 @@ final class FrontFollower {
             if watch >= 0 { close(watch) }
             watch = -1
             tell(.followed(source.name), &events)
-          case .focus(let pid): tell(.focus(pid), &events)
+          case .focus(let pid): tell(.focus(pid.map(FrontTarget.window)), &events)
           }
         }
       } catch {
