@@ -184,7 +184,7 @@ private let mayHold: ConditionTrait = .enabled(
     }
     // Its parent would take it for ended.
     let other = try startProgram(["sleep", "600"], isQuiet: true)
-    let refused = CheckpointScope.look(at: [other.processIdentifier])
+    let refused = CheckpointScope.look(at: [other.processIdentifier], maker: ProcessPrivileges(of: getpid()))
     guard case .possible = refused else {
       Issue.record("\(refused)")
       return
@@ -195,7 +195,7 @@ private let mayHold: ConditionTrait = .enabled(
       child = ProcessTable.all().first { $0.parent == shell.processIdentifier }?.pid
       return child != nil
     }
-    guard case .refused(let why) = CheckpointScope.look(at: [try #require(child)]) else {
+    guard case .refused(let why) = CheckpointScope.look(at: [try #require(child)], maker: nil) else {
       Issue.record("not refused")
       return
     }
@@ -206,6 +206,44 @@ private let mayHold: ConditionTrait = .enabled(
     for one in [other, shell] { one.waitUntilExit() }
     #expect(standIn.calls == ["check"])
     try await checkpointing.hosted.end()
+  }
+
+  /// It would come back with less than it had, or not at all.
+  // R-LIFE-07
+  @Test(.enabled(if: geteuid() == 0 && ProgramFile.find("setpriv").path != nil, "needs root and setpriv"))
+  func whoMayDoMoreThanTheHostIsNotTried() async throws {
+    let program = try startProgram(["sleep", "600"], isQuiet: true)
+    defer { kill(program.processIdentifier, SIGKILL) }
+    for (options, lack) in [
+      (["--bounding-set", "-sys_boot"], "may have capabilities that this host was started without"),
+      (["--no-new-privs"], "may gain privileges, as by sudo, and this host was started with NoNewPrivileges"),
+    ] {
+      // In the place of a host that was started so.
+      let maker = try startProgram(["setpriv"] + options + ["sleep", "600"], isQuiet: true)
+      defer { kill(maker.processIdentifier, SIGKILL) }
+      try await eventually("the program") { ProcessTable.command(of: maker.processIdentifier) == "sleep" }
+      let least = try #require(ProcessPrivileges(of: maker.processIdentifier))
+      let look = CheckpointScope.look(at: [program.processIdentifier], maker: least)
+      guard case .refused(let why) = look else {
+        Issue.record("not refused: \(options)")
+        continue
+      }
+      #expect(why == "process \(program.processIdentifier) of it \(lack)")
+      let own = ProcessPrivileges(of: getpid())
+      #expect(own.flatMap { $0.lacks(of: least) } == nil)
+    }
+  }
+
+  // R-LIFE-07
+  @Test func aHostUnderAFilterMakesNone() throws {
+    let filtered = try #require(
+      ProcessPrivileges(status: "Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t2\nCapBnd:\t000001ffffffffff\n"))
+    #expect(filtered.isFiltered && filtered.hasNoNew && filtered.bounding == 0x1ff_ffff_ffff)
+    #expect(CheckpointTool.lack(filtered)?.contains("under the filter of system calls") == true)
+    // As of a kernel without filters.
+    let free = try #require(ProcessPrivileges(status: "Name:\tx\nCapBnd:\t1f\n"))
+    #expect(!free.isFiltered && !free.hasNoNew && CheckpointTool.lack(free) == nil)
+    #expect(ProcessPrivileges(status: "") == nil && ProcessPrivileges(status: "CapBnd:\tx\n") == nil)
   }
 
   // R-LIFE-07

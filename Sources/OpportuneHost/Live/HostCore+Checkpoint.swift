@@ -37,7 +37,7 @@ extension HostCore {
     if app.group.cgroup == nil { return .refused("no control group holds it") }
     if app.client != nil { return .refused("its program has joined, and its connection would end") }
     if let why = app.notCheckpointed { return .refused(why) }
-    switch CheckpointScope.look(at: app.group.members()) {
+    switch CheckpointScope.look(at: app.group.members(), maker: tool.privileges) {
     case .possible: return .possible
     case .refused(let why): return .refused(why)
     }
@@ -53,7 +53,8 @@ extension HostCore {
     guard let tool = configuration.checkpoints, let checkpoints, let states, let group = app.group.cgroup
     else { return nil }
     // Looked at once more: this is what is kept.
-    guard case .possible(let kept) = CheckpointScope.look(at: app.group.members()) else {
+    guard case .possible(let kept) = CheckpointScope.look(at: app.group.members(), maker: tool.privileges)
+    else {
       throw ProcessHostError(.notHibernated(app.name, "its processes have changed"))
     }
     let folder: String

@@ -6,8 +6,10 @@ enum CheckpointScope {
   /// Why not, for people.
   case refused(String)
 
-  /// - Parameter members: all processes of an app.
-  static func look(at members: [pid_t]) -> CheckpointScope {
+  /// - Parameters:
+  ///   - members: all processes of an app.
+  ///   - maker: what CRIU would have, which makes them again; `nil`: it is not known.
+  static func look(at members: [pid_t], maker: ProcessPrivileges?) -> CheckpointScope {
     let ours = Set(members)
     let all = ProcessTable.all()
     let roots = all.filter { ours.contains($0.pid) && !ours.contains($0.parent) && !$0.hasEnded }
@@ -20,6 +22,10 @@ enum CheckpointScope {
     }
     if let other = all.first(where: { ours.contains($0.parent) && !ours.contains($0.pid) && !$0.hasEnded }) {
       return .refused("process \(other.pid) descends from it, and is not of the app")
+    }
+    for pid in members {
+      guard let own = ProcessPrivileges(of: pid), let lack = maker?.lacks(of: own) else { continue }
+      return .refused("process \(pid) of it \(lack)")
     }
     let (inherited, obstacle) = outside(members)
     if let obstacle { return .refused(obstacle) }

@@ -12,6 +12,8 @@ package struct CheckpointTool: Sendable {
   private let starter: ProgramStarter?
   /// Why it makes no checkpoints here, for people; `nil`: it does.
   package let lack: String?
+  /// What it is started with, and what it makes cannot have more of.
+  let privileges: ProcessPrivileges?
 
   /// Runs its own check.
   ///
@@ -25,6 +27,11 @@ package struct CheckpointTool: Sendable {
     }
     self.path = SystemFile.absolute(path)
     self.starter = starter
+    privileges = ProcessPrivileges(of: starter?.pid ?? getpid())
+    if let lack = Self.lack(privileges) {
+      self.lack = lack
+      return
+    }
     guard geteuid() == 0 else {
       lack = "only root's host makes checkpoints"
       return
@@ -32,6 +39,11 @@ package struct CheckpointTool: Sendable {
     lack = Self.run(self.path, ["check"], starter, folder: nil, log: "").failure.map {
       "'\(path.printable) check' fails: \($0)"
     }
+  }
+
+  static func lack(_ privileges: ProcessPrivileges?) -> String? {
+    guard privileges?.isFiltered == true else { return nil }
+    return "what it makes again would be under the filter of system calls that this host was started with"
   }
 
   /// What is measured to be needed: sockets and locks of files are the program's still when it comes back,
