@@ -283,9 +283,9 @@ import Testing
     return out.bytes
   }
 
-  private func tree(_ focused: Int) -> [UInt8] {
+  private func tree(_ focused: Int, visible: Int = 70) -> [UInt8] {
     let windows = [70, 80].map {
-      #"{"pid":\#($0),"focused":\#($0 == focused),"nodes":[],"floating_nodes":[]}"#
+      #"{"pid":\#($0),"focused":\#($0 == focused),"visible":\#($0 == visible),"nodes":[],"floating_nodes":[]}"#
     }
     return message(
       4,
@@ -309,7 +309,7 @@ import Testing
     #expect(session.takeOutput() == message(2, #"["window","workspace"]"#))
     #expect(try hear(message(2, #"{"success": true}"#)) == [.ready])
     #expect(session.takeOutput() == Self.treeRequest)
-    #expect(try hear(tree(80)) == [.focus(80)])
+    #expect(try hear(tree(80)) == [.focus(80), .shown([70])])
     #expect(try hear(message(Self.window, #"{"change":"focus","container":{"pid":70}}"#)) == [.focus(70)])
     #expect(try hear(message(Self.window, #"{"change":"title","container":{"pid":80}}"#)).isEmpty)
     #expect(session.takeOutput().isEmpty)
@@ -319,6 +319,23 @@ import Testing
     #expect(try hear(message(Self.window, #"{"change":"focus","container":{"pid":70}}"#)).isEmpty)
     #expect(session.takeOutput() == Self.treeRequest + Self.treeRequest + Self.treeRequest)
     #expect(try hear(tree(80) + tree(80) + tree(0)) == [.focus(nil)])
+    // What is shown may change with all of these.
+    for (place, change) in ["move", "floating", "fullscreen_mode"].enumerated() {
+      #expect(try hear(message(Self.window, #"{"change":"\#(change)","container":{"pid":70}}"#)).isEmpty)
+      #expect(session.takeOutput() == Self.treeRequest)
+      let shown = place % 2 == 0 ? 80 : 70
+      #expect(try hear(tree(70, visible: shown)) == [.focus(70), .shown([Int32(shown)])])
+    }
+  }
+
+  @Test func onlyTheLastFocusOfManyCounts() {
+    let many: [FrontEvent] = [
+      .followed("x"), .focus(.window(1)), .shown([1]), .focus(nil), .shown([2]), .focus(.window(2)),
+      .lost("y"),
+    ]
+    #expect(FrontEvent.latest(many) == [.followed("x"), .shown([2]), .focus(.window(2)), .lost("y")])
+    #expect(FrontEvent.latest([.focus(nil)]) == [.focus(nil)])
+    #expect(FrontEvent.latest([]).isEmpty)
   }
 
   @Test func swayMayBeWrong() throws {

@@ -49,6 +49,7 @@ final class Hosted {
     configuration.heldDevices = heldDevices
     configuration.freezeLimit = .seconds(10)
     (configuration.front, configuration.display) = (front?.source, front?.display)
+    configuration.sway = front?.sway
     configuration.displayLimit = .seconds(1)
     host = try ProcessHost(key: key, configuration: configuration)
   }

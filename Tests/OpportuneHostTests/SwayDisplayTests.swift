@@ -107,4 +107,45 @@ private final class TestSway {
     }
     try await hosted.end()
   }
+
+  /// Who is frozen while it is shown dies of some hundred events.
+  @Test(.enabled(if: TestSway.isPossible, TestSway.why), arguments: Backends.usable)
+  func whatIsShownGoesOnAndWhatIsHiddenOutlivesEvents(backend: Backend) async throws {
+    let place = try Place()
+    let choice = try FrontChoice("sway=" + place.folder.appending(path: "ipc.sock").path, environment: [:])
+    let log = Told()
+    let hosted = try Hosted(backend, front: choice, log: { log.append($0) })
+    let sway = try await TestSway(place)
+    try await eventually("sway") { hosted.host.followed == "sway" }
+    let one = try sway.terminal(hosted, "one")
+    try await eventually("the first") { isFront(hosted, "one") }
+    let other = try sway.terminal(hosted, "other")
+    try await eventually("the second") { isFront(hosted, "other") }
+    try sway.say("workspace elsewhere")
+    try await eventually("none") { hosted.host.apps().allSatisfy { $0.state == "background" } }
+    try hosted.host.suspend("one")
+    // Its neighbour has the focus there still.
+    try sway.say("[pid=\(other)] focus")
+    try await eventually("both that are shown") { hosted.entry("one")?.state == "background" }
+    #expect(isFront(hosted, "other"))
+    #expect(try #require(sway.visible()).contains(one))
+    #expect(log.lines.contains("'one' goes on, as a window of it is shown"))
+    // Hidden, it hears of none of what happens.
+    try sway.say("[pid=\(other)] move container to workspace elsewhere")
+    try sway.say("workspace elsewhere")
+    try await eventually("the second alone") { sway.visible() == [other] }
+    try hosted.host.suspend("one")
+    _ = try sway.terminal(hosted, "third")
+    try await eventually("the third") { isFront(hosted, "third") }
+    for round in 0..<20 {
+      let changes = "[pid=\(other)] focus; resize set width \(30 + round) ppt; focus right; "
+      try sway.say(
+        String(repeating: changes, count: 25)
+          + "output HEADLESS-1 resolution \(round % 2 == 0 ? "1000x700" : "1200x800")")
+    }
+    #expect(hosted.entry("one")?.state == "suspended")
+    try sway.say("[pid=\(one)] focus")
+    try await eventually("the first again") { isFront(hosted, "one") }
+    try await hosted.end()
+  }
 }

@@ -109,6 +109,7 @@ private final class TestTerminal {
           case .followed: isFollowed = true
           case .lost(let why): Issue.record("\(why)")
           case .focus(let target): focus = target
+          case .shown: break
           }
         }
         return focus == .job(job)

@@ -227,7 +227,10 @@ struct HostCommand: ParsableCommand {
       configuration.storage = try storageLimit()
       configuration.catalog = catalog()
       let choice = try FrontChoice(front, environment: ProcessInfo.processInfo.environment)
-      if !sweep { (configuration.front, configuration.display) = (choice.source, choice.display) }
+      if !sweep {
+        (configuration.front, configuration.display, configuration.sway) =
+          (choice.source, choice.display, choice.sway)
+      }
       configuration.log = { printToStandardError("Note: \($0.printable)") }
       if !sweep {
         do throws(ProcessHostError) { configuration.pressure = try MemoryPressure() } catch {

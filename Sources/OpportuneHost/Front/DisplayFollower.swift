@@ -55,12 +55,15 @@ final class DisplayFollower: FrontFollower {
       (tries, triesAt) = (0, now)
     }
     if connection == nil, triesAt.map({ $0 <= now }) ?? (watch < 0) { connect(&events, now) }
-    return events
+    return FrontEvent.latest(events)
   }
 
   private func tell(_ event: FrontEvent, _ events: inout [FrontEvent]) {
     if event == told { return }
-    if case .focus = event {} else { told = event }
+    switch event {
+    case .followed, .lost: told = event
+    case .focus, .shown: break
+    }
     events.append(event)
   }
 
@@ -116,6 +119,7 @@ final class DisplayFollower: FrontFollower {
             watch = -1
             tell(.followed(source.name), &events)
           case .focus(let pid): tell(.focus(pid.map(FrontTarget.window)), &events)
+          case .shown(let pids): tell(.shown(pids), &events)
           }
         }
       } catch {

@@ -7,6 +7,8 @@ package struct FrontChoice: Sendable {
   package let source: (any FrontSource)?
   /// The X display that is looked at after a program was frozen, since a frozen client may hold it.
   package let display: X11Display?
+  /// The sway of which nothing is suspended that it shows.
+  package let sway: SwayFront?
   /// Why nothing is followed, for people.
   package let note: String?
 
@@ -53,8 +55,14 @@ package struct FrontChoice: Sendable {
         throw wrong("expected a terminal's device below /dev, as terminal=/dev/tty1")
       }
       (source, display, note) = (TerminalFront(path: place), ownDisplay, nil)
-    default: throw wrong("expected auto, none, x11, x11=:0, sway, sway=PATH, terminal or terminal=PATH")
+    default:
+      throw wrong("expected auto, none, x11, x11=:0, sway, sway=PATH, terminal or terminal=PATH")
     }
+    // Who is in front may be told by another.
+    sway =
+      source as? SwayFront
+      ?? (source is TerminalFront
+        ? environment["SWAYSOCK"].flatMap { $0.hasPrefix("/") ? SwayFront(path: $0) : nil } : nil)
   }
 }
 

@@ -28,6 +28,27 @@ package enum FrontEvent: Sendable, Hashable {
   /// Why it is not followed, or not any more.
   case lost(String)
   case focus(FrontTarget?)
+  /// The processes whose windows are shown, of a display that ends who does not hear it for long.
+  case shown(Set<pid_t>)
+}
+
+extension FrontEvent {
+  /// Only the last focus counts, and what is shown last: each costs a switch of apps, and the focus may move
+  /// faster than that, as by a script.
+  static func latest(_ events: [FrontEvent]) -> [FrontEvent] {
+    var (hasFocus, hasShown) = (false, false)
+    var result: [FrontEvent] = []
+    for event in events.reversed() {
+      switch event {
+      case .focus where hasFocus, .shown where hasShown: continue
+      case .focus: hasFocus = true
+      case .shown: hasShown = true
+      case .followed, .lost: break
+      }
+      result.append(event)
+    }
+    return result.reversed()
+  }
 }
 
 /// What has the focus.
@@ -68,6 +89,8 @@ package enum FrontReport: Sendable, Hashable {
   case ready
   /// The process of the focused window; `nil`: there is none, or it is of another machine.
   case focus(Int32?)
+  /// The processes whose windows are shown.
+  case shown(Set<Int32>)
 }
 
 /// Why a connection to a display is given up.

@@ -65,6 +65,8 @@ struct SwaySession: FrontSession {
   private var input: [UInt8] = []
   /// How many answers are to come; all but the last are out of date by then.
   private var treesAsked = 0
+  /// Whose windows were shown when that was last told.
+  private var shown: Set<pid_t>?
 
   init() {
     output = Self.message(Self.subscribe, #"["window","workspace"]"#)
@@ -113,8 +115,12 @@ struct SwaySession: FrontSession {
 
   /// The processes whose windows are shown, in the answer to ``treeRequest``.
   static func visible(in body: Data) throws(FrontError) -> Set<pid_t> {
+    visible(in: try read(Node.self, body))
+  }
+
+  private static func visible(in root: Node) -> Set<pid_t> {
     var result: Set<pid_t> = []
-    var nodes = [try read(Node.self, body)]
+    var nodes = [root]
     while let node = nodes.popLast() {
       if node.visible == true, let pid = node.process { result.insert(pid) }
       nodes += (node.nodes ?? []) + (node.floating ?? [])
@@ -135,20 +141,25 @@ struct SwaySession: FrontSession {
       guard treesAsked > 0 else { throw FrontError(.malformed("an answer to nothing")) }
       treesAsked -= 1
       // Something has changed since it was asked for: the next one tells.
-      if treesAsked == 0 { reports.append(.focus(try Self.read(Node.self, body).focusedProcess)) }
+      guard treesAsked == 0 else { break }
+      let root = try Self.read(Node.self, body)
+      reports.append(.focus(root.focusedProcess))
+      let visible = Self.visible(in: root)
+      if visible != shown { reports.append(.shown(visible)) }
+      shown = visible
     case Self.windowEvent:
       let event = try Self.read(Event.self, body)
       switch event.change {
       case "focus":
         // What a tree says that was asked for before may be older.
         if treesAsked > 0 { askTree() } else { reports.append(.focus(event.container?.process)) }
-      // Nothing may have the focus afterwards.
-      case "close": askTree()
+      // Nothing may have the focus afterwards, and others may be shown.
+      case "close", "move", "floating", "fullscreen_mode": askTree()
       default: break
       }
     case Self.workspaceEvent:
       // An empty one has no window to tell of.
-      if try Self.read(Event.self, body).change == "focus" { askTree() }
+      if ["focus", "move"].contains(try Self.read(Event.self, body).change) { askTree() }
     default: break
     }
   }

@@ -20,6 +20,26 @@ extension HostCore {
     case .focus(let target):
       let owner = target.flatMap(app(of:))
       carryOut(front.focus(target, owner: owner?.name, front: frontApp?.name, now: now))
+    case .shown(let pids): goOnAsShown(pids)
+    }
+  }
+
+  /// A suspended app goes on when a window of it is shown, also beside the one that has the focus: who looks
+  /// at it would see it hang, and it would be sent events until it ends of them.
+  private func goOnAsShown(_ pids: Set<pid_t>) {
+    func isSuspended(_ app: HostedProcess) -> Bool {
+      let state = system.state(of: app.id)
+      return state == .suspended || state == .hibernated
+    }
+    guard apps.values.contains(where: isSuspended) else { return }
+    let look = ProcessLook()
+    for app in pids.sorted().compactMap({ app(of: $0, by: look) }) where isSuspended(app) {
+      do throws(ProcessHostError) {
+        try resume(app.name)
+        configuration.log("'\(app.name)' goes on, as a window of it is shown")
+      } catch {
+        configuration.log("'\(app.name)' does not go on, and a window of it is shown: \(error)")
+      }
     }
   }
 

@@ -88,7 +88,7 @@ extension HostCore {
   ///
   /// - Throws: ``ProcessHostError``: `display`, and as ``stop(_:)``.
   private func stopKeepingDisplay(_ app: HostedProcess) throws(ProcessHostError) {
-    if let sway = configuration.front as? SwayFront,
+    if let sway = configuration.sway,
       let visible = SwayProbe.visibleProcesses(sway, within: configuration.displayLimit),
       !visible.isDisjoint(with: app.group.members(by: ProcessLook()))
     {

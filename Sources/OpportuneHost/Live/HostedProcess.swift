@@ -261,6 +261,8 @@ package struct HostConfiguration: Sendable {
   package var front: (any FrontSource)?
   /// The X display that is to answer after an app is frozen; `nil`: none is looked at.
   package var display: X11Display?
+  /// The sway of which nothing is suspended that it shows; `nil`: none is asked.
+  package var sway: SwayFront?
   /// How long it may take for that.
   package var displayLimit: Duration = .milliseconds(250)
   /// Called with what people should know, as of the display, on any thread. It may not call the host.
