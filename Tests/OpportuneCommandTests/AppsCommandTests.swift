@@ -51,7 +51,9 @@ import Testing
           try command.run()
         }
       }
-      #expect("\(try #require(error))" == "the host at '\(path)' did not answer within 0.1 seconds")
+      #expect(
+        "\(try #require(error))"
+          == "the host at '\(path)' did not answer within 0.1 seconds; it may do what was asked later")
     }
     withExtendedLifetime(socket) {}
   }

@@ -229,8 +229,14 @@ private let mayHold: ConditionTrait = .enabled(
         continue
       }
       #expect(why == "process \(program.processIdentifier) of it \(lack)")
-      let own = ProcessPrivileges(of: getpid())
-      #expect(own.flatMap { $0.lacks(of: least) } == nil)
+      let own = try #require(ProcessPrivileges(of: getpid()))
+      #expect(own.lacks(of: least) == nil)
+      var (elsewhere, grouped) = (own, own)
+      elsewhere.cpus = "77"
+      grouped.groups.insert("pids:/x")
+      #expect(own.lacks(of: elsewhere) == "has its own choice of CPUs (77), which CRIU does not keep")
+      #expect(own.lacks(of: grouped) == "is in the control group 'pids:/x', which it would leave")
+      #expect(grouped.lacks(of: own) == nil)
     }
   }
 

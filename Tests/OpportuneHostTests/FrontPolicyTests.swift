@@ -140,6 +140,51 @@ import Testing
     #expect(desk.policy.leavesAt == nil)
   }
 
+  /// The terminal that was typed into last, where its job is an app's; that stays until its own has another.
+  // R-LIFE-04
+  @Test func theJobOfATerminalIsInFront() {
+    var desk = Desk()
+    func job(_ terminal: String, _ group: Int32?, used: Bool = true) -> FrontTarget {
+      .job(TerminalJob(terminal: terminal, group: group, isUsed: used))
+    }
+    func focus(_ target: FrontTarget, _ owner: String?) {
+      desk.follow(desk.policy.focus(target, owner: owner, front: desk.front, now: desk.now))
+    }
+    focus(job("1", 10), "a")
+    #expect(desk.front == "a")
+    // A shell elsewhere, as that around a terminal in a terminal; and what nobody types into.
+    focus(job("2", 20), nil)
+    focus(job("3", 30, used: false), "c")
+    desk.wait(.seconds(1))
+    #expect(desk.front == "a")
+    focus(job("2", 21), "b")
+    #expect(desk.front == "b")
+    // What was in front before may end.
+    focus(job("1", 11, used: false), nil)
+    desk.wait(.seconds(1))
+    #expect(desk.front == "b")
+    // Its shell has the terminal again, for a moment; and for longer, also when another is used by then.
+    focus(job("2", 20), nil)
+    focus(job("2", 21), "b")
+    desk.wait(.seconds(1))
+    #expect(desk.front == "b")
+    focus(job("1", 11), nil)
+    focus(job("2", 20, used: false), nil)
+    desk.wait(FrontPolicy.settling)
+    #expect(desk.front == nil)
+    // An app that begins in the used one.
+    desk.follow(desk.policy.began("d", hasFocused: true, front: desk.front, now: desk.now))
+    #expect(desk.front == "d" && desk.policy.terminal == "1")
+    // Its terminal goes.
+    focus(job("1", nil, used: false), nil)
+    desk.wait(FrontPolicy.settling)
+    #expect(desk.front == nil)
+    desk.focus(1, "a")
+    focus(job("1", 11), nil)
+    desk.wait(.seconds(1))
+    #expect(desk.front == "a" && desk.policy.terminal == nil)
+  }
+
   /// Whatever happens, a deadline is there only while an app is to leave, and the focus of an app decides.
   @Test func anySequenceHolds() {
     var random = SplitMix64(seed: 19)

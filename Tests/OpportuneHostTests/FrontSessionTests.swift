@@ -388,6 +388,7 @@ import Testing
     for bad in [
       "", "x11", "x11=far:0", "sway", "sway=a", "auto=1", "none=", "kde", "terminal=", "terminal=pts/1",
       "terminal=/tmp/x", "terminal=/dev/", "terminal=/dev/pts", "terminal=/dev/../etc/passwd",
+      "terminal=/dev/null", "terminal=/dev/tty", "terminal=/dev/ptmx",
     ] {
       #expect(throws: ProcessHostError.self, "\(bad)") { _ = try choice(bad) }
     }

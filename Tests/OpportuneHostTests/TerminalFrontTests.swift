@@ -41,7 +41,7 @@ private final class TestTerminal {
   static let stop = "\u{1a}"
 
   /// Waits for what matches, and takes it and all before.
-  private func answer(_ wanted: Regex<(Substring, Substring)>) async throws -> String {
+  func answer(_ wanted: Regex<(Substring, Substring)>) async throws -> String {
     var found = ""
     try await eventually("an answer of the shell") {
       if output.comes(within: 0) { seen += output.take() }
@@ -82,6 +82,10 @@ private final class TestTerminal {
     try await eventually("none again") { !isFront(hosted, "other") }
     terminal.type("fg %1")
     try await eventually("the first again") { isFront(hosted, "one") && !isFront(hosted, "other") }
+    // What is typed elsewhere, where no app is, takes nothing from it.
+    let elsewhere = try await TestTerminal()
+    elsewhere.type("true")
+    #expect(isFront(hosted, "one"))
     terminal.type(TestTerminal.stop)
     terminal.type("bg")
     try await eventually("none behind the shell") { !isFront(hosted, "one") }
@@ -94,7 +98,7 @@ private final class TestTerminal {
   @Test(.enabled(if: TestTerminal.isPossible, TestTerminal.why))
   func theTerminalThatWasTypedIntoLastCounts() async throws {
     let follower = TerminalFollower(TerminalFront(path: nil))
-    var focus: FrontTarget?
+    var focus: pid_t?
     var isFollowed = false
     /// Also other tests have terminals: until it is as expected.
     func follows(_ job: Int32) async throws {
@@ -108,11 +112,12 @@ private final class TestTerminal {
           switch event {
           case .followed: isFollowed = true
           case .lost(let why): Issue.record("\(why)")
-          case .focus(let target): focus = target
+          case .focus(.job(let job)): if job.isUsed { focus = job.group }
+          case .focus: Issue.record("\(event)")
           case .shown: break
           }
         }
-        return focus == .job(job)
+        return focus == job
       }
     }
     let one = try await TestTerminal()
@@ -138,6 +143,26 @@ private final class TestTerminal {
     one.type("fg")
     try await follows(first)
     try await rests()
+  }
+
+  /// Nobody could let it go on from there.
+  // R-LIFE-06
+  @Test(.enabled(if: TestTerminal.isPossible, TestTerminal.why))
+  func theShellThatAsksIsNotStopped() async throws {
+    let terminal = try await TestTerminal()
+    let place = try Place()
+    let host = try await HostProgram(place, .auto)
+    let opportune = try command().path
+    terminal.type("\(opportune) run --socket \(place.path) --name own -- bash --norc --noprofile -i")
+    try await eventually("the shell") { try host.ask(.apps, nil).apps?.first?.state == "background" }
+    for action in ["suspend", "hibernate"] {
+      terminal.type("\(opportune) \(action) --socket \(place.path) own; echo status=$?.")
+      #expect(try await terminal.answer(/(could not let itself go on once it is stopped)/) != "")
+      #expect(try await terminal.answer(/status=([0-9]+)\./) == "1")
+    }
+    #expect(try host.ask(.apps, nil).apps?.first?.state == "background")
+    try host.ask(.terminate, "own")
+    try await host.endWhenEmpty()
   }
 
   @Test func whatIsNoTerminalIsNotFollowed() {

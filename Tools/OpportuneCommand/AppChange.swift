@@ -22,6 +22,7 @@ struct AppStop: ParsableArguments {
   var locks: LockPolicy.Answer?
 
   func carryOut(_ action: HostRequest.Action) throws {
+    try refuseOwn()
     var request = HostRequest(action, name: change.name)
     request.locks = locks
     var told: Set<String> = []
@@ -35,5 +36,18 @@ struct AppStop: ParsableArguments {
       usleep(UInt32(max(0, min(3600, wait)) * 1_000_000) + 5000)
       request.again = true
     }
+  }
+
+  /// Whoever types this in a shell of the app would be locked out. A program without a terminal may mean
+  /// itself.
+  private func refuseOwn() throws {
+    guard isatty(STDIN_FILENO) == 1 || isatty(STDERR_FILENO) == 1 else { return }
+    let answer = try change.socket.ask(HostRequest(.apps), within: change.patience.limit)
+    guard let app = answer.apps?.first(where: { $0.id == change.name }),
+      let own = app.pids.first(where: { $0 == getpid() || SessionProcesses.isAbove($0) })
+    else { return }
+    let what = own == getpid() ? "this command" : "process \(own), which has started this command,"
+    throw Failure(
+      "\(what) is of app '\(change.name.printable)', and could not let itself go on once it is stopped")
   }
 }

@@ -28,8 +28,10 @@ public struct PushError: Error, Sendable, Hashable, CustomStringConvertible {
     case .path(let path, let limit):
       "socket path '\(path)' is \(path.utf8.count) bytes, expected 1 to \(limit)"
     case .system(let what, let reason): "\(what): \(reason)"
-    case .taken(let path, let what): "there is \(what) at '\(path)': end it, or choose another path"
-    case .timedOut(let path, let limit): "the host at '\(path)' did not answer within \(limit)"
+    case .taken(let path, let what):
+      "there is \(what) at '\(path)': choose another path, or end or remove that"
+    case .timedOut(let path, let limit):
+      "the host at '\(path)' did not answer within \(limit); it may do what was asked later"
     case .refused(let reason): "the host refused: \(reason)"
     }
   }

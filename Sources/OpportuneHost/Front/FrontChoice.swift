@@ -54,7 +54,10 @@ package struct FrontChoice: Sendable {
       guard place.map(TerminalFront.isTerminal) ?? true else {
         throw wrong("expected a terminal's device below /dev, as terminal=/dev/tty1")
       }
-      (source, display, note) = (TerminalFront(path: place), ownDisplay, nil)
+      // Whoever has become root by sudo types at a terminal of its own.
+      let sudo = geteuid() == 0 ? environment["SUDO_UID"].flatMap { uid_t($0) } : nil
+      let users = Set([geteuid()] + (sudo.map { [$0] } ?? []))
+      (source, display, note) = (TerminalFront(path: place, users: users), ownDisplay, nil)
     default:
       throw wrong("expected auto, none, x11, x11=:0, sway, sway=PATH, terminal or terminal=PATH")
     }

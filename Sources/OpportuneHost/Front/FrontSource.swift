@@ -55,8 +55,17 @@ extension FrontEvent {
 package enum FrontTarget: Sendable, Hashable {
   /// The process of a window.
   case window(pid_t)
-  /// The group of a job's processes, as a shell makes one.
-  case job(pid_t)
+  case job(TerminalJob)
+}
+
+/// What a terminal's foreground is.
+package struct TerminalJob: Sendable, Hashable {
+  /// The device.
+  let terminal: String
+  /// The group of its processes, as a shell makes one for each job; `nil`: there is none.
+  let group: pid_t?
+  /// Whether that terminal was typed into last.
+  let isUsed: Bool
 }
 
 /// A display server, found by its socket.

@@ -17,7 +17,11 @@ final class TerminalFollower: FrontFollower {
   private var used: String?
   /// A process of each terminal's session, which has told the group there before.
   private var tellers: [String: ProcessID] = [:]
-  private var told: FrontTarget?
+  /// Those at which something has happened since there was nothing to look for.
+  private var touched: Set<String> = []
+  /// The groups that were told, and the terminal that was told to be the used one.
+  private var told: [String: pid_t?] = [:]
+  private var toldUsed: String?
   private var toldWhether: FrontEvent?
   private var looksAt: Moment?
   /// How many looks have found no event since the last.
@@ -49,13 +53,20 @@ final class TerminalFollower: FrontFollower {
     }
     guard let due = looksAt, due <= now else { return events }
     quietLooks = drain(&events) ? 0 : quietLooks + 1
-    let target = used.flatMap(group(of:)).map(FrontTarget.job)
-    if target != told {
-      told = target
-      events.append(.focus(target))
-    }
+    for path in touched.sorted() where path != used { look(at: path, &events) }
+    if let used { look(at: used, &events) }
     looksAt = quietLooks < Self.mostQuietLooks ? now + Self.firstPause * (1 << quietLooks) : nil
+    if looksAt == nil { touched = [] }
     return events
+  }
+
+  private func look(at path: String, _ events: inout [FrontEvent]) {
+    let group = group(of: path)
+    let isNew = path == used && toldUsed != used
+    guard isNew || told[path] != .some(group) else { return }
+    if path == used { toldUsed = used }
+    told[path] = .some(group)
+    events.append(.focus(.job(TerminalJob(terminal: path, group: group, isUsed: path == used))))
   }
 
   // MARK: Which terminals
@@ -93,8 +104,8 @@ final class TerminalFollower: FrontFollower {
     let number = inotify_add_watch(watch, path, UInt32(IN_ACCESS) | UInt32(IN_MODIFY))
     if number >= 0 {
       terminals[number] = path
-    } else if source.path != nil {
-      tell(.lost("\(source.name) cannot be watched: \(errorText(errno))"), &events)
+    } else if errno != ENOENT {
+      tell(.lost("the terminal \(path) cannot be watched: \(errorText(errno))"), &events)
     }
   }
 
@@ -141,11 +152,14 @@ final class TerminalFollower: FrontFollower {
         if !name.isEmpty { consider(source.folder + "/" + name, &events) }
       } else if mask & UInt32(IN_IGNORED) != 0 {
         if let gone = terminals.removeValue(forKey: number) {
-          tellers[gone] = nil
-          if used == gone { used = nil }
+          (tellers[gone], told[gone]) = (nil, nil)
+          touched.remove(gone)
+          if used == gone { (used, toldUsed) = (nil, nil) }
+          events.append(.focus(.job(TerminalJob(terminal: gone, group: nil, isUsed: false))))
         }
-      } else if mask & UInt32(IN_ACCESS) != 0, let path = terminals[number] {
-        used = path
+      } else if let path = terminals[number] {
+        touched.insert(path)
+        if mask & UInt32(IN_ACCESS) != 0 { used = path }
       }
       place += 16 + length
     }

@@ -12,11 +12,13 @@ final class ControlGroup: ProcessGroup {
   init(path: String) { self.path = path }
 
   /// Has those followed who leave it.
-  func follow(_ mark: String, warden: Warden?) {
+  func follow(_ mark: String, by maker: GroupMaker) {
     // Who had left under a host before is known already.
     if strays?.mark == mark { return }
     let path = path
-    strays = SignalledGroup(mark: mark, warden: warden) { Self.strays(among: $0, of: path) }
+    strays = SignalledGroup(mark: mark, warden: maker.warden, marks: maker.marks) {
+      Self.strays(among: $0, of: path)
+    }
     insertStrays()
   }
 
@@ -217,7 +219,10 @@ final class ControlGroup: ProcessGroup {
   func remove() {
     // A member that has left the list may still be on its way out. What stays, the next start takes away.
     for below in Self.groups(in: path) { ControlGroup(path: below).remove() }
-    for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
+    for _ in 0..<100 {
+      guard rmdir(path) != 0, errno == EBUSY else { break }
+      usleep(200)
+    }
   }
 
   /// Thaws what a host before has left in it; `nil` where that is nothing, and it is deleted.

@@ -128,7 +128,10 @@ struct ControllerGroup: Sendable {
   func remove() {
     guard root != nil else { return }
     // A member that has left the list may still be on its way out.
-    for _ in 0..<100 where rmdir(path) != 0 && errno == EBUSY { usleep(200) }
+    for _ in 0..<100 {
+      guard rmdir(path) != 0, errno == EBUSY else { break }
+      usleep(200)
+    }
     if let end = path.lastIndex(of: "/") { Self.clear(upwards: String(path[..<end])) }
   }
 

@@ -6,6 +6,7 @@ internal import Glibc
 final class GroupMaker {
   let tree: ControlGroupTree?
   let warden: Warden?
+  let marks = MarkTable()
   /// What is missing here, for people.
   let notes: [String]
   private let key: String
@@ -99,7 +100,7 @@ final class GroupMaker {
       }
     }
     note(nil)
-    let group = SignalledGroup(mark: mark, warden: warden)
+    let group = SignalledGroup(mark: mark, warden: warden, marks: marks)
     do throws(ProcessHostError) {
       if isTree { try group.adopt(tree: root) } else { try group.adopt(root.pid) }
     } catch {
@@ -142,7 +143,7 @@ final class GroupMaker {
     for index in groups.indices {
       guard let group = groups[index].group as? ControlGroup, let entry = byPath[group.path] else { continue }
       groups[index].mark = entry.mark
-      group.follow(entry.mark, warden: warden)
+      group.follow(entry.mark, by: self)
       group.takeBack(entry.known.compactMap { $0.living?.id })
       if entry.isTaking, let root = entry.known.first?.living { try? group.adopt(tree: root) }
     }

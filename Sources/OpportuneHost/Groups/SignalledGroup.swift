@@ -11,9 +11,7 @@ final class SignalledGroup: ProcessGroup {
   let mark: String
   private var tree = ProcessTree()
   private var known: Set<ProcessID> { tree.known }
-  /// Looked at, and without the mark: not read again. Only an exec changes what was read, and whoever execs
-  /// for an app is a member already.
-  private var strangers: Set<ProcessID> = []
+  private let marks: MarkTable
   /// Stopped here. Who had been stopped before stays so when the group is thawed.
   private var stopped: Set<ProcessID> = []
   /// While a tree is taken.
@@ -34,8 +32,12 @@ final class SignalledGroup: ProcessGroup {
   /// The name of the variable that holds the mark.
   static let variable = "OPPORTUNE_APP"
 
-  init(mark: String, warden: Warden?, choosing choose: (([pid_t]) -> [pid_t])? = nil) {
-    (self.mark, self.warden, self.choose) = (mark, warden, choose)
+  /// - Parameter marks: that the host has read.
+  init(
+    mark: String, warden: Warden?, marks: MarkTable = MarkTable(),
+    choosing choose: (([pid_t]) -> [pid_t])? = nil
+  ) {
+    (self.mark, self.warden, self.marks, self.choose) = (mark, warden, marks, choose)
   }
 
   var cgroup: String? { nil }
@@ -74,23 +76,18 @@ final class SignalledGroup: ProcessGroup {
 
   /// One pass over all processes.
   private func look(_ look: ProcessLook = ProcessLook()) -> [ProcessStat] {
-    let all = look.all
-    let living = Set(all.map(\.id))
-    for (id, used) in ticks where !living.contains(id) {
+    for (id, used) in ticks where look.byID[id] == nil {
       ticksOfEnded &+= used
       ticks[id] = nil
     }
-    stopped.formIntersection(living)
-    strangers.formIntersection(living)
-    for one in all where !known.contains(one.id) && !strangers.contains(one.id) {
-      switch look.mark(of: one) {
-      case .some(mark): tree.insert(one.id)
-      case .some: strangers.insert(one.id)
-      case nil: break
-      }
+    stopped = stopped.filter { look.byID[$0] != nil }
+    for id in look.marked(mark, by: marks) { tree.insert(id) }
+    if choose == nil {
+      tree.look(at: look.all, orphansSince: orphansSince)
+    } else {
+      tree.forgetEnded(by: look)
     }
-    if choose == nil { tree.look(at: all, orphansSince: orphansSince) } else { tree.forgetEnded(all) }
-    var members = all.filter { known.contains($0.id) && !$0.hasEnded }
+    var members = known.compactMap { look.byID[$0] }.filter { !$0.hasEnded }.sorted { $0.pid < $1.pid }
     if let choose {
       let chosen = Set(choose(members.map(\.pid)))
       members.removeAll { !chosen.contains($0.pid) }

@@ -58,6 +58,7 @@ extension HostCore {
 
   /// A new app may be the one whose window has the focus.
   func lookWhetherFocused(_ app: HostedProcess) {
+    jobsOfNone = []
     guard let target = front.focused, front.owner == nil, self.app(of: target) === app else { return }
     carryOut(front.began(app.name, hasFocused: true, front: frontApp?.name, now: now))
   }
@@ -65,13 +66,17 @@ extension HostCore {
   private func app(of target: FrontTarget) -> HostedProcess? {
     switch target {
     case .window(let pid): return app(of: pid)
-    case .job(let group):
+    case .job(let job):
+      guard let group = job.group, !jobsOfNone.contains(group) else { return nil }
       // Its first process may have ended, or be what feeds an app.
       if let found = appAtSight(of: group) { return found }
       let look = ProcessLook()
       for process in look.all where process.group == group && !process.hasEnded {
         if let found = app(of: process.pid, by: look) { return found }
       }
+      // Those that have ended by now are forgotten.
+      jobsOfNone.formIntersection(look.all.map(\.group))
+      jobsOfNone.insert(group)
       return nil
     }
   }

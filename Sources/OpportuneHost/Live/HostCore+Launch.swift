@@ -38,7 +38,7 @@ extension HostCore {
       if let lack { throw ProcessHostError(.starter(path, lack)) }
       throw ProcessHostError(.program(path, -pid))
     }
-    var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden)
+    var made: any ProcessGroup = SignalledGroup(mark: mark, warden: maker.warden, marks: maker.marks)
     // It may have ended by now, and left others.
     if let group { made = group } else { try? made.adopt(pid) }
     try begin(

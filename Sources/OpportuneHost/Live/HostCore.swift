@@ -42,6 +42,8 @@ final class HostCore {
 
   /// Who is in front by the display's focus.
   var front = FrontPolicy()
+  /// Groups of processes of which none is an app's, since the last app began: each look is at all processes.
+  var jobsOfNone: Set<pid_t> = []
   /// The display that is followed; `nil`: none by now.
   var followed: String?
 
@@ -258,7 +260,7 @@ final class HostCore {
     ids[registration] = id
     names[id] = name
     outcomes[name] = nil
-    (group as? ControlGroup)?.follow(mark, warden: maker.warden)
+    (group as? ControlGroup)?.follow(mark, by: maker)
     let classes = AppClass(
       first, shares: configuration.usesClassGroups, key: key, name: name, group: group, isLeft: isLeft)
     let app = HostedProcess(

@@ -41,7 +41,8 @@ final class PageOut: @unchecked Sendable {
         return "it could not be paged out: \(errorText(error))"
           + (error == EPERM ? ", which needs CAP_SYS_NICE" : "")
       }
-      return "it was paged out, \(before.inMegabytes) in main memory before, \(after.inMegabytes) after"
+      return (hasFreed ? "it was paged out" : "it was frozen, and little of it could be paged out")
+        + ", \(before.inMegabytes) in main memory before, \(after.inMegabytes) after"
         + (hadSwap ? "" : "; without swap what is no file's stays")
     }
   }

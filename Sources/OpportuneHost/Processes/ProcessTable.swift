@@ -76,14 +76,35 @@ struct ProcessStat: Sendable {
 /// Not for who must not miss a process that is born meanwhile, as one who stops them.
 final class ProcessLook {
   private(set) lazy var all = ProcessTable.all()
-  private var marks: [ProcessID: String?] = [:]
+  private(set) lazy var byID = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+  private var marked: [String: [ProcessID]]?
 
-  /// As ``SignalledGroup/mark(of:)-(ProcessStat)``; read once.
-  func mark(of process: ProcessStat) -> String? {
-    if let known = marks[process.id] { return known }
-    let mark = SignalledGroup.mark(of: process)
-    marks[process.id] = .some(mark)
-    return mark
+  /// Who carries a mark, for all groups of a host at once.
+  func marked(_ mark: String, by known: MarkTable) -> [ProcessID] {
+    let marked = self.marked ?? known.marked(of: all)
+    self.marked = marked
+    return marked[mark] ?? []
+  }
+}
+
+/// The marks that the processes of a machine carry, which one host has read: each once, since only an exec
+/// changes what was read, and whoever execs for an app is a member already.
+///
+/// Used by one thread at a time.
+final class MarkTable {
+  private var marks: [ProcessID: String] = [:]
+
+  fileprivate func marked(of all: [ProcessStat]) -> [String: [ProcessID]] {
+    var (living, result) = ([ProcessID: String](), [String: [ProcessID]]())
+    living.reserveCapacity(all.count)
+    for one in all {
+      // In the middle of an exec nothing can be told.
+      guard let mark = marks[one.id] ?? SignalledGroup.mark(of: one) else { continue }
+      living[one.id] = mark
+      if !mark.isEmpty { result[mark, default: []].append(one.id) }
+    }
+    marks = living
+    return result
   }
 }
 

@@ -29,7 +29,7 @@ struct ProcessTree {
   /// it. For a     short time only, since another tree of the same group may lose processes too.
   /// - Returns: those that were not known.
   @discardableResult mutating func look(at all: [ProcessStat], orphansSince: UInt64? = nil) -> [ProcessStat] {
-    forgetEnded(all)
+    known.formIntersection(all.map(\.id))
     let byPid = Dictionary(all.map { ($0.pid, $0) }, uniquingKeysWith: { first, _ in first })
     // The number of a session that is gone may be another's.
     let sessions = Set(all.map(\.session))
@@ -65,8 +65,7 @@ struct ProcessTree {
     return found
   }
 
-  /// - Parameter all: all processes of a look.
-  mutating func forgetEnded(_ all: [ProcessStat]) { known.formIntersection(all.map(\.id)) }
+  mutating func forgetEnded(by look: ProcessLook) { known = known.filter { look.byID[$0] != nil } }
 
   mutating func insert(_ id: ProcessID) { known.insert(id) }
 }

@@ -15,11 +15,18 @@ package struct SessionProcesses {
 
   /// Where a manager of services listens for others, as systemd does, the socket tells of that one alone.
   private static let programs: Set<String> = [
-    "Hyprland", "Xorg", "Xwayland", "agetty", "dbus-broker", "dbus-broker-lau", "dbus-daemon",
-    "elogind-daemon",
-    "gnome-shell", "kwin_wayland", "kwin_x11", "login", "pipewire", "pipewire-pulse", "pulseaudio", "sshd",
-    "sway",
-    "systemd", "systemd-logind", "weston", "wireplumber",
+    // Display servers, and compositors of Wayland.
+    "Hyprland", "Xorg", "Xvfb", "Xwayland", "cage", "cosmic-comp", "gnome-shell", "kwin_wayland", "labwc",
+    "mutter", "niri", "river", "sway", "wayfire", "weston",
+    // Who manages an X display's windows, without which no other gets the focus.
+    "awesome", "bspwm", "cinnamon", "dwm", "fluxbox", "herbstluftwm", "i3", "icewm", "kwin_x11", "marco",
+    "metacity", "muffin", "openbox", "qtile", "xfwm4", "xmonad",
+    // Who starts sessions, and holds their terminals.
+    "agetty", "gdm-session-wor", "gdm3", "greetd", "lightdm", "login", "lxdm", "screen", "sddm",
+    "sddm-helper",
+    "sshd", "sshd-session", "tmux: server",
+    "dbus-broker", "dbus-broker-lau", "dbus-daemon", "elogind-daemon", "pipewire", "pipewire-pulse",
+    "pulseaudio", "seatd", "systemd", "systemd-journal", "systemd-logind", "systemd-udevd", "wireplumber",
   ]
 
   /// - Parameter display: that is followed; `nil`: none.

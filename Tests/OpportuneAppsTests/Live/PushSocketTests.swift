@@ -100,7 +100,7 @@ import Testing
     #expect(symlink(target, place) == 0)
     let error = #expect(throws: PushError.self) { try open() }
     let what =
-      "there is a symbolic link, which no host follows, at '\(place)': end it, or choose another path"
+      "there is a symbolic link, which no host follows, at '\(place)': choose another path, or end or remove that"
     #expect(try #require(error).description == what)
     #expect(LocalSocket.File(target)?.isSocket == true && LocalSocket.File(place)?.kind == S_IFLNK)
     unlink(place)
