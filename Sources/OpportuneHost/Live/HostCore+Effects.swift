@@ -61,6 +61,8 @@ extension HostCore {
         try app.classes.hurrying { () throws(ProcessHostError) in
           try app.group.freeze(within: configuration.freezeLimit)
         }
+        // Of requests before.
+        app.notes.removeAll { $0.hasPrefix("app '\(app.name)' is not suspended:") }
         // What was found meanwhile.
         app.note(maker.note(app.name, app.mark, app.group))
         // A group that is close to its limit may have found nothing to take.
