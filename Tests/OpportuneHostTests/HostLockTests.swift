@@ -165,7 +165,7 @@ import Testing
   @Test(.enabled(if: SystemFile.exists("/usr/bin/flock"), "no flock is there"), arguments: Backends.usable)
   func whoLetsGoIsSuspended(backend: Backend) async throws {
     let place = try Place()
-    let hosted = try Hosted(backend, locks: LockPolicy(grace: .seconds(10), answer: .terminate))
+    let hosted = try Hosted(backend, locks: LockPolicy(grace: .seconds(2), answer: .terminate))
     let input = try input()
     _ = try hosted.host.launch(
       ["/bin/sh", "-c", "flock '\(place.folder.path)' sh -c 'read line'; exec sleep 600"], name: "app",
