@@ -30,7 +30,7 @@ struct AdoptCommand: ParsableCommand {
 
   func run() throws {
     // What the host says of the first is plainer.
-    if pid > 1, SessionProcesses.isAbove(pid) {
+    if pid > 1, SessionProcesses.above().contains(pid) {
       throw Failure(
         "process \(pid) has started this command, and could not let itself go on once it is suspended")
     }

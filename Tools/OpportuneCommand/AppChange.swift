@@ -43,8 +43,9 @@ struct AppStop: ParsableArguments {
   private func refuseOwn() throws {
     guard isatty(STDIN_FILENO) == 1 || isatty(STDERR_FILENO) == 1 else { return }
     let answer = try change.socket.ask(HostRequest(.apps), within: change.patience.limit)
+    let ours = [getpid()] + SessionProcesses.above()
     guard let app = answer.apps?.first(where: { $0.id == change.name }),
-      let own = app.pids.first(where: { $0 == getpid() || SessionProcesses.isAbove($0) })
+      let own = app.pids.first(where: ours.contains)
     else { return }
     let what = own == getpid() ? "this command" : "process \(own), which has started this command,"
     throw Failure(

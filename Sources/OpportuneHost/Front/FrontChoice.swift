@@ -18,12 +18,13 @@ package struct FrontChoice: Sendable {
     let place = parts.count > 1 ? String(parts[1]) : nil
     let own = environment["DISPLAY"].flatMap { $0.isEmpty ? nil : $0 }
     let ownDisplay = own.flatMap { X11Display($0) }
+    let ownSway = environment["SWAYSOCK"].flatMap { $0.hasPrefix("/") ? SwayFront(path: $0) : nil }
     func wrong(_ expected: String) -> ProcessHostError { ProcessHostError(.value("--front", text, expected)) }
     switch (parts.first.map(String.init) ?? "", place) {
     case ("none", nil): (source, display, note) = (nil, nil, nil)
     case ("auto", nil):
-      if let path = environment["SWAYSOCK"], path.hasPrefix("/") {
-        (source, display, note) = (SwayFront(path: path), ownDisplay, nil)
+      if let ownSway {
+        (source, display, note) = (ownSway, ownDisplay, nil)
       } else if let ownDisplay {
         (source, display, note) = (X11Front(display: ownDisplay), ownDisplay, nil)
       } else {
@@ -42,8 +43,8 @@ package struct FrontChoice: Sendable {
       guard path.hasPrefix("/") else { throw wrong("expected the absolute path of sway's socket") }
       (source, display, note) = (SwayFront(path: path), ownDisplay, nil)
     case ("sway", nil):
-      if let path = environment["SWAYSOCK"], path.hasPrefix("/") {
-        source = SwayFront(path: path)
+      if let ownSway {
+        source = ownSway
       } else if let folder = environment["XDG_RUNTIME_DIR"], folder.hasPrefix("/") {
         source = SwayFront(runtimeFolder: folder)
       } else {
@@ -62,10 +63,7 @@ package struct FrontChoice: Sendable {
       throw wrong("expected auto, none, x11, x11=:0, sway, sway=PATH, terminal or terminal=PATH")
     }
     // Who is in front may be told by another.
-    sway =
-      source as? SwayFront
-      ?? (source is TerminalFront
-        ? environment["SWAYSOCK"].flatMap { $0.hasPrefix("/") ? SwayFront(path: $0) : nil } : nil)
+    sway = source as? SwayFront ?? (source is TerminalFront ? ownSway : nil)
   }
 }
 

@@ -112,7 +112,7 @@ final class TerminalFollower: FrontFollower {
   private func tellWhether(_ events: inout [FrontEvent]) {
     if source.path == nil || !terminals.isEmpty {
       tell(.followed(source.name), &events)
-    } else if SystemFile.exists(source.path ?? "") == false {
+    } else if let path = source.path, !SystemFile.exists(path) {
       tell(.lost("\(source.name) is not there by now"), &events)
     }
   }

@@ -217,12 +217,9 @@ final class ControlGroup: ProcessGroup {
   }
 
   func remove() {
-    // A member that has left the list may still be on its way out. What stays, the next start takes away.
+    // What stays, the next start takes away.
     for below in Self.groups(in: path) { ControlGroup(path: below).remove() }
-    for _ in 0..<100 {
-      guard rmdir(path) != 0, errno == EBUSY else { break }
-      usleep(200)
-    }
+    ControllerGroup.delete(path)
   }
 
   /// Thaws what a host before has left in it; `nil` where that is nothing, and it is deleted.
@@ -276,17 +273,8 @@ struct ControlGroupTree {
     return group
   }
 
-  /// Which part of version 2 is mounted where. Read once: it is a line for each mount, of which some machines
-  /// have hundreds.
-  private static let mounts: [(root: String, place: String)] = {
-    (SystemFile.text("/proc/self/mountinfo") ?? "").split(separator: "\n").compactMap { mount in
-      let words = mount.split(separator: " ")
-      guard let dash = words.firstIndex(of: "-"), words.count > dash + 1, words[dash + 1] == "cgroup2",
-        words.count > 4
-      else { return nil }
-      return (String(words[3]), String(words[4]))
-    }
-  }()
+  /// Those of version 2; read once.
+  private static let mounts = GroupMount.all().filter { $0.controllers == nil }
 
   /// The group of version 2 of a process, where it is mounted.
   static func group(of pid: pid_t) -> String? {
@@ -296,9 +284,11 @@ struct ControlGroupTree {
     let own = String(line.dropFirst(3))
     // Another part of the hierarchy than the one that holds the host is of no use.
     guard !own.hasPrefix("/..") else { return nil }
-    for (root, place) in mounts {
-      if root == "/" { return place + (own == "/" ? "" : own) }
-      if own == root || own.hasPrefix(root + "/") { return place + own.dropFirst(root.count) }
+    for mount in mounts {
+      if mount.root == "/" { return mount.place + (own == "/" ? "" : own) }
+      if own == mount.root || own.hasPrefix(mount.root + "/") {
+        return mount.place + own.dropFirst(mount.root.count)
+      }
     }
     return nil
   }

@@ -59,15 +59,7 @@ struct ControllerGroup: Sendable {
 
   /// Where the hierarchy of version 1 with a controller is mounted; `nil`: nowhere.
   static func mount(of controller: String) -> String? {
-    guard let mounts = SystemFile.text("/proc/self/mountinfo") else { return nil }
-    for mount in mounts.split(separator: "\n") {
-      let words = mount.split(separator: " ")
-      guard let dash = words.firstIndex(of: "-"), words.count > dash + 3, words[dash + 1] == "cgroup",
-        words[dash + 3].split(separator: ",").contains(Substring(controller)), words.count > 4
-      else { continue }
-      return String(words[4])
-    }
-    return nil
+    GroupMount.all().first { $0.controllers?.contains(controller) == true }?.place
   }
 
   /// The folder of all groups of version 1 of one host.
@@ -127,12 +119,16 @@ struct ControllerGroup: Sendable {
 
   func remove() {
     guard root != nil else { return }
-    // A member that has left the list may still be on its way out.
+    Self.delete(path)
+    if let end = path.lastIndex(of: "/") { Self.clear(upwards: String(path[..<end])) }
+  }
+
+  /// Deletes a group whose members have ended. One that has left the list may still be on its way out.
+  static func delete(_ path: String) {
     for _ in 0..<100 {
-      guard rmdir(path) != 0, errno == EBUSY else { break }
+      guard rmdir(path) != 0, errno == EBUSY else { return }
       usleep(200)
     }
-    if let end = path.lastIndex(of: "/") { Self.clear(upwards: String(path[..<end])) }
   }
 
   /// Deletes the groups of version 1 that a host of this key has left, and that are empty.

@@ -5,9 +5,9 @@ internal import OpportuneBase
 /// Processes on which a user's session hangs: display servers, the bus, sound, what starts sessions. Whoever
 /// is suspended there takes all others along, so the host leaves them alone.
 package struct SessionProcesses {
-  /// Whether this process descends from another of its user, and would be stopped with it.
-  package static func isAbove(_ pid: Int32) -> Bool {
-    ProcessTable.ancestors(of: getpid()).contains(pid) && ProcessTable.user(of: pid) == geteuid()
+  /// Those of this user from which this process descends, and with which it would be stopped.
+  package static func above() -> [Int32] {
+    ProcessTable.ancestors(of: getpid()).filter { ProcessTable.user(of: $0) == geteuid() }
   }
 
   /// What is said of who serves there.
